@@ -24,7 +24,7 @@ class RawGraph:
     Attributes:
         where, where_edges: files, for messages.
         num_nodes: rows of the node table.
-        x: float32, dense or CSR; x, y, source and target are None if they could not be read.
+        x: float32, dense or CSR; x, y, source and target are None if they could not be read, and for a batch.
         y: int64, -1 where unlabelled, or uint8 columns.
         source, target: int64 node positions, one row for each edge of the file.
         codes: int8 part of each node (0 train, 1 val, 2 test, -1 none), or None.
@@ -36,10 +36,10 @@ class RawGraph:
     where: str
     where_edges: str
     num_nodes: int
-    x: Features | None
-    y: np.ndarray | None
-    source: np.ndarray | None
-    target: np.ndarray | None
+    x: Features | None = None
+    y: np.ndarray | None = None
+    source: np.ndarray | None = None
+    target: np.ndarray | None = None
     codes: np.ndarray | None = None
     ids: list[str] | None = None
     columns: list[str] | None = None

@@ -123,7 +123,7 @@ def _rows(
     path: Path, features: list[str], label: list[str], options: Options, problems: Problems
 ) -> Iterator[Rows]:
     """Features, labels and parts of the nodes, batch by batch; checks over all nodes come last."""
-    classes, parts = set[int](), set[int]()
+    classes, parts, where = set[int](), set[int](), str(path)
     codes: np.ndarray | None = None
     for batch in _batches(path):
         x = columns.features(batch, features, problems)
@@ -132,7 +132,10 @@ def _rows(
         problems.stop()
         assert x is not None
         assert y is not None
-        raw = _raw(batch, num_nodes=len(y), codes=codes, columns=features, first=batch.first)
+        raw = RawGraph(
+            where=where, where_edges=where, num_nodes=len(y), codes=codes, columns=features,
+            first=batch.first,
+        )  # fmt: skip
         check.check_features(raw, x, problems)
         check.check_unlabelled(raw, y, problems)
         if options.task == "multiclass":
@@ -142,9 +145,9 @@ def _rows(
         parts.update([] if codes is None else np.unique(codes).tolist())
         yield x, y, {} if codes is None else {"public": codes}
     if options.task == "multiclass":
-        check.check_distinct(str(path), len(classes), problems)
+        check.check_distinct(where, len(classes), problems)
     if codes is not None:
-        check.check_parts(str(path), parts, problems)
+        check.check_parts(where, parts, problems)
     problems.stop()
 
 
@@ -152,12 +155,13 @@ def _edges(
     path: Path, num_nodes: int, options: Options, problems: Problems
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The two ends of the edges, batch by batch."""
+    where = str(path)
     for batch in _batches(path):
         source, target = columns.ends(batch, None, num_nodes, problems)
         problems.stop()
         assert source is not None
         assert target is not None
-        raw = _raw(batch, num_nodes=num_nodes, first_edge=batch.first)
+        raw = RawGraph(where=where, where_edges=where, num_nodes=num_nodes, first_edge=batch.first)
         check.check_edges(raw, source, target, options, problems)
         problems.stop()
         yield source, target
@@ -172,31 +176,6 @@ def problems_of(folder: Path) -> list[str]:
             for _ in batches:
                 pass
     return problems.texts
-
-
-def _raw(
-    batch: TableRows,
-    *,
-    num_nodes: int,
-    codes: np.ndarray | None = None,
-    columns: list[str] | None = None,
-    first: int = 0,
-    first_edge: int = 0,
-) -> RawGraph:
-    """A batch for the checks, without its arrays."""
-    return RawGraph(
-        where=str(batch.path),
-        where_edges=str(batch.path),
-        num_nodes=num_nodes,
-        x=None,
-        y=None,
-        source=None,
-        target=None,
-        codes=codes,
-        columns=columns,
-        first=first,
-        first_edge=first_edge,
-    )
 
 
 def _batches(path: Path) -> Iterator[TableRows]:
