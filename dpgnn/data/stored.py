@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -20,6 +20,17 @@ from dpgnn.core.storage import DamagedFileError
 from dpgnn.data.rows import RowNorm, normalize_rows
 
 RowFunction = Callable[[np.ndarray], np.ndarray]
+
+
+def write_header(file: IO[bytes], shape: tuple[int, ...], dtype: Any) -> None:
+    """Begin a .npy file of one C-ordered array, whose bytes follow.
+
+    Args:
+        file: at its beginning.
+        shape, dtype: of the array.
+    """
+    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 class FileArray:

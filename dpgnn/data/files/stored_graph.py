@@ -23,9 +23,15 @@ from dpgnn.core.storage import (
     sha256_file,
     write_json,
 )
-from dpgnn.data.files.graph_files import MAX_HASHED_BYTES, read_meta, row_values
+from dpgnn.data.files.graph_files import (
+    MAX_HASHED_BYTES,
+    STATED,
+    file_facts,
+    read_meta,
+    row_values,
+)
 from dpgnn.data.graph import Graph
-from dpgnn.data.stored import FileArray, StoredLists, StoredRows
+from dpgnn.data.stored import FileArray, StoredLists, StoredRows, write_header
 
 MANIFEST, PROGRESS = "features.json", "progress.json"
 # row groups of nodes.parquet between two progress notes
@@ -78,8 +84,7 @@ def open_graph(folder: Path, place: Path, lists: Callable[[bool], StoredLists]) 
     meta = read_meta(folder)
     store_features(folder, place)
     return StoredGraph(
-        name=meta["name"], num_classes=meta["num_classes"], task=meta["task"],
-        directed=meta["directed"], allow_self_loops=meta["allow_self_loops"],
+        **{name: meta[name] for name in STATED},
         x=StoredRows(FileArray(place / "x.npy")),
         y=np.load(place / "y.npy", mmap_mode="r"),
         edge_index=np.zeros((2, 0), dtype=np.int64), lists=lists,
@@ -109,7 +114,7 @@ def store_features(folder: Path, place: Path) -> None:
         lock = place.parent / f".{place.name}.lock"
         with locks.exclusive(lock, f"{place} is being written"):
             _copy(folder / "nodes.parquet", place, meta)
-            files = {name: _facts(place / name) for name in ("x.npy", "y.npy")}
+            files = {name: file_facts(place / name) for name in ("x.npy", "y.npy")}
             stated = {"graph_sha256": meta["content_sha256"], "files": files}
             write_json(place / MANIFEST, stated)
             (place / PROGRESS).unlink(missing_ok=True)
@@ -131,10 +136,6 @@ def _check_copy(place: Path, meta: Mapping[str, Any]) -> None:
             raise DamagedFileError(f"{path} must have sha256 {facts['sha256']}; {remedy}")
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-
-
 def _copy(nodes: Path, place: Path, meta: Mapping[str, Any]) -> None:
     """Copy row group by row group, and note the progress; rows after the note are written again."""
     done = _noted(place, meta)
@@ -143,10 +144,10 @@ def _copy(nodes: Path, place: Path, meta: Mapping[str, Any]) -> None:
         open(place / "y.npy", "r+b" if done else "w+b") as y,
     ):
         if not done:
-            _header(x, (meta["num_nodes"], meta["num_features"]), np.float32)
+            write_header(x, (meta["num_nodes"], meta["num_features"]), np.float32)
             wide = meta["task"] == "multilabel"
             shape = (meta["num_nodes"], *([meta["num_classes"]] if wide else []))
-            _header(y, shape, np.uint8 if wide else np.int64)
+            write_header(y, shape, np.uint8 if wide else np.int64)
         else:
             for file, end in ((x, done["x"]), (y, done["y"])):
                 file.truncate(end)
@@ -198,8 +199,3 @@ def _note(
         os.fsync(file.fileno())
     ends = {"x": files[0].tell(), "y": files[1].tell()}
     write_json(place / PROGRESS, {"graph_sha256": meta["content_sha256"], **ends, **done})
-
-
-def _header(file: IO[bytes], shape: tuple[int, ...], dtype: Any) -> None:
-    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)

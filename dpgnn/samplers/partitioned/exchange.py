@@ -12,6 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from dpgnn.core.storage import atomic_write
+from dpgnn.data.stored import write_header
 
 
 def num_ranges(num_nodes: int, width: int) -> int:
@@ -65,9 +66,8 @@ def save(path: Path, values: np.ndarray) -> None:
 def join(path: Path, pieces: list[Path], dtype: Any) -> None:
     """Concatenate arrays of files into one file, with one of them in memory at a time."""
     size = sum(len(load(piece)) for piece in pieces)
-    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (size,)}
     with atomic_write(path) as file:
-        np.lib.format.write_array_header_1_0(file, header)
+        write_header(file, (size,), dtype)
         for piece in pieces:
             file.write(np.load(piece).astype(dtype, copy=False).data)
 
@@ -75,10 +75,9 @@ def join(path: Path, pieces: list[Path], dtype: Any) -> None:
 def join_pointer(path: Path, pieces: list[Path]) -> None:
     """Write the starts of lists whose lengths are in files: int64, from 0 to the sum of all."""
     size = sum(len(load(piece)) for piece in pieces)
-    header = {"descr": "<i8", "fortran_order": False, "shape": (size + 1,)}
     last = np.zeros(1, np.int64)
     with atomic_write(path) as file:
-        np.lib.format.write_array_header_1_0(file, header)
+        write_header(file, (size + 1,), np.int64)
         file.write(last.data)
         for piece in pieces:
             ends = np.cumsum(np.load(piece), dtype=np.int64) + last[0]

@@ -130,7 +130,7 @@ def test_a_full_disk_is_one_line_and_gone_on_from(tmp_path: Path, monkeypatch: A
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(stored_graph, "_header", full)
+        patch.setattr(stored_graph, "write_header", full)
         with pytest.raises(OSError, match="place must be writable, got No space left"):
             opened(tmp_path)
     assert opened(tmp_path).x[:].tobytes() == graph.x.tobytes()
