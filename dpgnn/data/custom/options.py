@@ -62,6 +62,17 @@ class Options:
         """The number of classes, if stated."""
         return len(self.classes) or self.num_classes
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """`preprocessing` if the number of classes is counted from private labels."""
+        return () if self.stated_classes else ("preprocessing",)
+
+    @property
+    def public_names(self) -> dict[str, list[str]]:
+        """Names of classes and features, which may be published with a model."""
+        stated = {"classes": self.classes, "features": self.features}
+        return {kind: list(names) for kind, names in stated.items() if names}
+
 
 def graph_file(folder: Path) -> Path:
     """The file that decides the format.
@@ -84,20 +95,3 @@ def read_options(folder: Path) -> Options:
     path = regular(folder / "graph.yaml")
     values = read_yaml(path) if path.exists() else {}
     return config.read(Options, values or {}, str(path))
-
-
-def caveats_of(folder: Path) -> tuple[str, ...]:
-    """`preprocessing` if the number of classes is counted from private labels."""
-    return () if read_options(folder).stated_classes else ("preprocessing",)
-
-
-def ids_are_public(folder: Path) -> bool:
-    """Whether graph.yaml states that the ids of the nodes may be published with a model."""
-    return read_options(folder).public_ids
-
-
-def public_names(folder: Path) -> dict[str, list[str]]:
-    """Names of classes and features in graph.yaml, which may be published with a model."""
-    options = read_options(folder)
-    stated = {"classes": options.classes, "features": options.features}
-    return {kind: list(names) for kind, names in stated.items() if names}

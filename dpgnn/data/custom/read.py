@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpgnn.core.checks import fail, require
 from dpgnn.core.paths import regular
 from dpgnn.core.wording import count
@@ -32,7 +30,7 @@ from dpgnn.data.custom.check import (
 from dpgnn.data.custom.columns import Rows, check_names, check_schema, frame_of, texts_of
 from dpgnn.data.custom.labels import label_columns, labels
 from dpgnn.data.custom.options import Options, graph_file, read_options
-from dpgnn.data.files.content import PART_CODES
+from dpgnn.data.files.content import parts_of
 from dpgnn.data.files.graph_files import read_graph
 from dpgnn.data.graph import Graph, clean_edges
 
@@ -145,10 +143,6 @@ def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Gr
     assert raw.target is not None
     assert raw.y is not None
     edges = clean_edges(raw.source, raw.target, raw.num_nodes, undirected=not options.directed)
-    splits = {}
-    if raw.codes is not None:
-        parts = PART_CODES.items()
-        splits["public"] = {part: np.flatnonzero(raw.codes == code) for part, code in parts}
     return Graph(
         name=name,
         x=raw.x,
@@ -157,7 +151,7 @@ def _build(name: str, raw: RawGraph, options: Options, problems: Problems) -> Gr
         num_classes=num_classes,
         task=options.task,
         directed=options.directed,
-        splits=splits,
+        splits={} if raw.codes is None else {"public": parts_of(raw.codes)},
     )
 
 

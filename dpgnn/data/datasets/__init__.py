@@ -7,7 +7,6 @@ one line here.
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -253,7 +252,6 @@ def prepare(
         own = Path(own_folder) / name
         if custom_stream.is_large(own):
             found = custom_stream.pieces(own, name, read_options(own))
-            print(found.header.estimate(memory_bytes), file=sys.stderr)
             stated = own_provenance(own)
             return pieces.write(found, Path(out), provenance=stated, memory_bytes=memory_bytes)
         graph = load(name, folder=folder, root_seed=root_seed, own_folder=own_folder)
@@ -264,7 +262,6 @@ def prepare(
         return save_graph(graph, out, provenance=provenance(name, folder))
     with files.accepted():
         found = module.pieces(name, files, root_seed)
-        print(found.header.estimate(memory_bytes), file=sys.stderr)
         stated = provenance(name, folder)
         return pieces.write(found, Path(out), provenance=stated, memory_bytes=memory_bytes)
 
@@ -319,15 +316,15 @@ def own_provenance(folder: Path) -> dict[str, Any]:
         ValueError: graph.yaml is wrong.
     """
     from dpgnn.core.storage import sha256_file
-    from dpgnn.data.custom.options import caveats_of, ids_are_public, public_names
+    from dpgnn.data.custom.options import read_options
 
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    names = public_names(folder)
+    options = read_options(folder)
     return {
         "origin": ["own graph"],
-        "caveats": list(caveats_of(folder)),
-        **({"names": names} if names else {}),
-        **({"public_ids": True} if ids_are_public(folder) else {}),
+        "caveats": list(options.caveats),
+        **({"names": options.public_names} if options.public_names else {}),
+        **({"public_ids": True} if options.public_ids else {}),
         "raw_sha256": {path.name: sha256_file(path) for path in files},
     }
 

@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from dpgnn.core.checks import fail, require
+from dpgnn.data.files.content import PART_CODES
 from dpgnn.data.files.pieces import Pieces, Rows
 from dpgnn.data.files.streaming import Header
 from dpgnn.data.raw.arrays import DAMAGED
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 32 << 20
 PARTS = {"train": "train", "valid": "val", "test": "test"}
-CODES = {"train": 0, "val": 1, "test": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,5 +189,5 @@ def _split_codes(tables: Tables, layout: Layout, num_nodes: int) -> np.ndarray:
             idx = frame["column_1"].to_numpy()
             inside = bool(((idx >= 0) & (idx < num_nodes)).all())
             require(inside, table, f"lie in 0..{num_nodes - 1}", "a node outside")
-            codes[idx] = CODES[part]
+            codes[idx] = PART_CODES[part]
     return codes

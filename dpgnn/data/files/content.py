@@ -113,6 +113,11 @@ def part_codes(graph: Graph, name: str) -> np.ndarray:
     return codes
 
 
+def parts_of(codes: np.ndarray) -> dict[str, np.ndarray]:
+    """The positions of each part in int8 codes: the inverse of `part_codes`."""
+    return {part: np.flatnonzero(codes == code) for part, code in PART_CODES.items()}
+
+
 def is_sorted(source: np.ndarray, target: np.ndarray) -> bool:
     """Whether edges ascend by (source, target)."""
     up = source[1:] > source[:-1]

@@ -25,7 +25,7 @@ from dpgnn.core.storage import (
     write_json,
     write_parquet,
 )
-from dpgnn.data.files.content import PART_CODES, content_hash, part_codes
+from dpgnn.data.files.content import content_hash, part_codes, parts_of
 from dpgnn.data.graph import Features, Graph
 
 SCHEMA_VERSION = 1
@@ -146,7 +146,7 @@ def read_graph(
         x=_features(nodes, meta) if features else _no_features(empty),
         edge_index=edge_index,
         y=_labels(nodes, meta),
-        splits={name: _parts(nodes[f"split_{name}"]) for name in meta["splits"]},
+        splits={name: parts_of(values_of(nodes[f"split_{name}"])) for name in meta["splits"]},
     )
     whole = features and edges
     if full_check and whole and content_hash(graph) != meta["content_sha256"]:
@@ -299,11 +299,6 @@ def _inner(chunk: pa.Array) -> pa.Array:
         return chunk.values.slice(chunk.offset * size, len(chunk) * size)
     first, last = chunk.offsets[0].as_py(), chunk.offsets[-1].as_py()
     return chunk.values.slice(first, last - first)
-
-
-def _parts(column: pa.ChunkedArray) -> dict[str, np.ndarray]:
-    codes = values_of(column)
-    return {part: np.flatnonzero(codes == code) for part, code in PART_CODES.items()}
 
 
 def _check_file(path: Path, facts: Mapping[str, Any], full_check: bool) -> None:

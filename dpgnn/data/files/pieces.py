@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.data.files.content import PART_CODES
+from dpgnn.data.files.content import parts_of
 from dpgnn.data.files.streaming import DEFAULT_MEMORY_BYTES, GraphWriter, Header
 from dpgnn.data.graph import Features, Graph, clean_edges
 
@@ -50,10 +51,7 @@ def collect(pieces: Pieces) -> Graph:
     )
     xs, ys, parts = zip(*pieces.nodes())
     x = sp.vstack(xs, format="csr") if sp.issparse(xs[0]) else np.concatenate(xs)
-    splits = {}
-    for name in header.splits:
-        codes = np.concatenate([batch[name] for batch in parts])
-        splits[name] = {part: np.flatnonzero(codes == code) for part, code in PART_CODES.items()}
+    codes = {name: np.concatenate([batch[name] for batch in parts]) for name in header.splits}
     return Graph(
         name=header.name,
         x=x,
@@ -62,7 +60,7 @@ def collect(pieces: Pieces) -> Graph:
         num_classes=header.num_classes,
         task=header.task,
         directed=header.directed,
-        splits=splits,
+        splits={name: parts_of(split) for name, split in codes.items()},
     )
 
 
@@ -75,7 +73,7 @@ def write(
     scratch: Path = Path("work/streaming"),
     resume: str | None = None,
 ) -> dict[str, Any]:
-    """Stream the graph to a folder in bounded memory.
+    """Stream the graph to a folder in bounded memory; says first on standard error what that takes.
 
     Args:
         provenance: as `save_graph`.
@@ -90,6 +88,7 @@ def write(
         ValueError: rows or edges disagree with the header.
         OSError: the folder cannot be written, or the disk is full.
     """
+    print(pieces.header.estimate(memory_bytes), file=sys.stderr)
     with GraphWriter(
         folder, pieces.header, memory_bytes=memory_bytes, scratch=scratch, resume=resume
     ) as writer:

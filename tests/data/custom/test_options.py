@@ -10,10 +10,7 @@ from helpers import tells
 from dpgnn.data.custom.options import (
     FORMATS,
     Options,
-    caveats_of,
     graph_file,
-    ids_are_public,
-    public_names,
     read_options,
 )
 from dpgnn.data.custom.read import READERS, problems_of
@@ -30,11 +27,11 @@ def test_options_are_read_and_classes_are_counted_from_their_names(tmp_path: Pat
     found = read_options(tmp_path)
     assert found == Options(classes=("a", "b", "c"), directed=True)
     assert found.stated_classes == 3
-    assert caveats_of(tmp_path) == ()
+    assert read_options(tmp_path).caveats == ()
 
 
 def test_classes_that_are_counted_from_labels_carry_a_caveat(tmp_path: Path) -> None:
-    assert caveats_of(tmp_path) == ("preprocessing",)
+    assert read_options(tmp_path).caveats == ("preprocessing",)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +76,7 @@ def test_features_that_are_stated_are_the_columns(stated: str, says: str, tmp_pa
     assert says in found.partition(", got ")[2]
     (tmp_path / "graph.yaml").write_text("num_classes: 2\nfeatures: [age, posts]\n")
     assert problems_of(tmp_path) == []
-    assert public_names(tmp_path) == {"features": ["age", "posts"]}
+    assert read_options(tmp_path).public_names == {"features": ["age", "posts"]}
 
 
 def test_ids_that_are_public_are_there(tmp_path: Path) -> None:
@@ -91,7 +88,7 @@ def test_ids_that_are_public_are_there(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("id,age,label\nanna,1,0\nbo,2,1\n")
     (tmp_path / "edges.csv").write_text("source,target\nanna,bo\n")
     assert problems_of(tmp_path) == []
-    assert ids_are_public(tmp_path)
+    assert read_options(tmp_path).public_ids
     assert own_provenance(tmp_path)["public_ids"] is True
     (tmp_path / "graph.yaml").write_text("num_classes: 2\n")
     assert "public_ids" not in own_provenance(tmp_path)

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from dpgnn.data import datasets
 from dpgnn.data.custom import read as custom
-from dpgnn.data.custom.options import caveats_of
+from dpgnn.data.custom.options import read_options
 from dpgnn.data.custom.read import problems_of
 from dpgnn.data.files.content import content_hash
 
@@ -131,9 +131,9 @@ def test_names_are_not_numbered_by_those_present_where_their_number_is_stated(tm
         assert "`classes: [...]`" in problem
         tables(tmp_path, nodes + more, options="classes: [book, film, art]")
         np.testing.assert_array_equal(custom.load_folder(tmp_path, "a").y[:3], [0, 1, 1])
-        assert caveats_of(tmp_path) == ()
+        assert read_options(tmp_path).caveats == ()
         tables(tmp_path, nodes + more)
-        assert caveats_of(tmp_path) == ("preprocessing",)
+        assert read_options(tmp_path).caveats == ("preprocessing",)
 
 
 @pytest.mark.parametrize("options", ["", "classes: [book, film]"])
