@@ -64,10 +64,8 @@ def download(
         ChecksumError: the complete file is not the published one; it is deleted.
     """
     part = _part_of(url, target, partial_folder)
-    report = progress or _Printer(target.name)
-    error = _fetch(url, part, num_bytes, report, attempts=attempts, wait_seconds=wait_seconds)
-    if error is not None:
-        raise _gave_up(url, by_hand or target, part, error)
+    report, place = progress or _Printer(target.name), by_hand or target
+    _fetch(url, part, num_bytes, report, place, attempts=attempts, wait_seconds=wait_seconds)
     _check(url, part, sha256, num_bytes)
     with explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -87,13 +85,15 @@ def _fetch(
     part: Path,
     num_bytes: int | None,
     report: Progress,
+    place: Path,
     *,
     attempts: int,
     wait_seconds: float,
-) -> Exception | None:
-    """Fetch the missing bytes in several tries; returns None on success, else the last error.
+) -> None:
+    """Fetch the missing bytes in several tries.
 
     Raises:
+        DownloadError: the last one failed too; says that the file may be put at `place`.
         UnwritableError: the disk cannot be written, so a retry is useless.
     """
     last: Exception | None = None
@@ -103,14 +103,14 @@ def _fetch(
         try:
             with explain_os_errors(part):
                 _fetch_rest(url, part, num_bytes, report)
-            return None
+            return
         except UnwritableError:
             raise
         except (OSError, http.client.HTTPException) as error:
             last = error
             if isinstance(error, urllib.error.HTTPError) and error.code in FINAL:
                 break
-    return last
+    raise _gave_up(url, place, part, last)
 
 
 def _fetch_rest(url: str, part: Path, num_bytes: int | None, report: Progress) -> None:
@@ -213,7 +213,7 @@ def move(part: Path, target: Path) -> None:
         part.unlink()
 
 
-def _gave_up(url: str, target: Path, part: Path, error: Exception) -> DownloadError:
+def _gave_up(url: str, target: Path, part: Path, error: Exception | None) -> DownloadError:
     kept = part.stat().st_size if part.exists() else 0
     reason = " ".join(str(error).split())[:200] or type(error).__name__
     return DownloadError(
