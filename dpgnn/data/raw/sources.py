@@ -6,26 +6,15 @@ import csv
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dpgnn.core.checks import fail, one_of
 from dpgnn.core.grouping import grouped
 
-COLUMNS = (
-    "name",
-    "version",
-    "file",
-    "mirror_path",
-    "url",
-    "sha256",
-    "bytes",
-    "licence",
-    "redistribute",
-    "citation",
-    "num_nodes",
-    "num_edges",
-    "num_features",
-    "num_classes",
-)
+PER_FILE = ("file", "mirror_path", "url", "sha256")
+TERMS = ("licence", "redistribute", "citation")
+COUNTS = ("num_nodes", "num_edges", "num_features", "num_classes")
+COLUMNS = ("name", "version", *PER_FILE, "bytes", *TERMS, *COUNTS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +60,7 @@ class Source:
 
     def counts(self) -> dict[str, int]:
         """The published counts, by the attribute of Graph."""
-        stated = {
-            "num_nodes": self.num_nodes,
-            "num_edges": self.num_edges,
-            "num_features": self.num_features,
-            "num_classes": self.num_classes,
-        }
+        stated = {name: getattr(self, name) for name in COUNTS}
         return {name: value for name, value in stated.items() if value is not None}
 
 
@@ -147,25 +131,10 @@ def _source(path: Path, name: str, rows: list[dict[str, str]]) -> Source:
         return int(text) if text else None
 
     files = tuple(
-        RawFile(
-            file=row["file"],
-            mirror_path=row["mirror_path"],
-            url=row["url"],
-            sha256=row["sha256"],
-            num_bytes=number(row, "bytes"),
-        )
+        RawFile(**{column: row[column] for column in PER_FILE}, num_bytes=number(row, "bytes"))
         for row in rows
         if row["file"]
     )
-    return Source(
-        name=name,
-        version=first["version"],
-        files=files,
-        licence=first["licence"],
-        redistribute=first["redistribute"],
-        citation=first["citation"],
-        num_nodes=number(first, "num_nodes"),
-        num_edges=number(first, "num_edges"),
-        num_features=number(first, "num_features"),
-        num_classes=number(first, "num_classes"),
-    )
+    stated: dict[str, Any] = {column: first[column] for column in ("version", *TERMS)}
+    stated |= {column: number(first, column) for column in COUNTS}
+    return Source(name=name, files=files, **stated)
