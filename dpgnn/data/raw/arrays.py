@@ -52,7 +52,9 @@ def read_npz(
                     fail(f"{path}: array {name}", "be in the file", "nothing", f"it has {listed}")
             found = {}
             for name in names or present:
-                array = _read_member(path, archive, name, required=names is not None)
+                item, where = archive.getinfo(f"{name}.npy"), f"{path}: array {name}"
+                with archive.open(item) as file:
+                    array = _read_array(file, item.file_size, where, required=names is not None)
                 if array is not None:
                     found[name] = array
             return found
@@ -107,14 +109,6 @@ def _refuse_bomb(path: Path, archive: zipfile.ZipFile) -> None:
         f"beyond {HARMLESS_BYTES >> 20} MiB, {MAX_EXPANSION} times the size of the file is the most: do not "
         "unpack it, or if you made it save it without compression, features as a sparse matrix",
     )
-
-
-def _read_member(
-    path: Path, archive: zipfile.ZipFile, name: str, *, required: bool
-) -> np.ndarray | None:
-    item = archive.getinfo(f"{name}.npy")
-    with archive.open(item) as file:
-        return _read_array(file, item.file_size, f"{path}: array {name}", required=required)
 
 
 def _read_array(
