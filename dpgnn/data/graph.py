@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from dpgnn.core.checks import at_least, one_of, require
+from dpgnn.core.checks import at_least, fail, one_of, require
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -56,10 +56,8 @@ class Graph:
 
     def __post_init__(self) -> None:
         one_of("task", self.task, TASKS)
-        if _is_csr(self.x) and not self.x.has_canonical_format:
-            once = self.x.copy()
-            once.sum_duplicates()
-            object.__setattr__(self, "x", once)
+        if _is_csr(self.x):
+            object.__setattr__(self, "x", with_sums(self.x))
         _check_features(self.name, self.x)
         at_least(f"graph {self.name}: num_nodes", self.num_nodes, 1)
         at_least(f"graph {self.name}: num_classes", self.num_classes, 1)
@@ -113,6 +111,19 @@ class Graph:
         """
         source, target = self.edge_index
         return self.edge_index[:, node_mask[source] & node_mask[target]]
+
+
+def with_sums(x: sp.csr_array) -> sp.csr_array:
+    """CSR with repeated entries added up and columns in order; itself if it is so already.
+
+    Args:
+        x: not changed.
+    """
+    if x.has_canonical_format:
+        return x
+    once = x.copy()
+    once.sum_duplicates()
+    return once
 
 
 def distinct_keys(keys: np.ndarray) -> np.ndarray:
@@ -220,13 +231,8 @@ def _check_features(name: str, x: Features) -> None:
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         node = where[0] if dense else int(np.searchsorted(x.indptr, where[0], "right") - 1)
-        require(
-            False,
-            f"graph {name}: x of node {node}",
-            "be finite",
-            float(values[where]),
-            "replace or drop that value",
-        )
+        place, remedy = f"graph {name}: x of node {node}", "replace or drop that value"
+        fail(place, "be finite", float(values[where]), remedy)
 
 
 def _check_edges(graph: Graph) -> None:
@@ -243,24 +249,17 @@ def _check_edges(graph: Graph) -> None:
     outside = (edges < 0) | (edges >= graph.num_nodes)
     if outside.any():
         row, column = (int(i) for i in np.argwhere(outside)[0])
-        require(
-            False,
-            f"{name}[{row}, {column}]",
-            f"be a node in 0..{graph.num_nodes - 1}",
-            int(edges[row, column]),
-            "add the node or drop the edge",
-        )
+        rule, remedy = f"be a node in 0..{graph.num_nodes - 1}", "add the node or drop the edge"
+        fail(f"{name}[{row}, {column}]", rule, int(edges[row, column]), remedy)
     loops = edges[0] == edges[1]
     if loops.any() and not graph.allow_self_loops:
         node = int(edges[0, np.argmax(loops)])
-        require(False, name, "hold no self-loop", f"{node} -> {node}", "drop self-loops")
+        fail(name, "hold no self-loop", f"{node} -> {node}", "drop self-loops")
     keys = _sorted_keys(edges[0], edges[1], graph.num_nodes)
     repeated = keys[1:] == keys[:-1]
     if repeated.any():
         source, target = divmod(int(keys[np.argmax(repeated)]), graph.num_nodes)
-        require(
-            False, name, "hold each edge once", f"{source} -> {target} twice", "drop duplicates"
-        )
+        fail(name, "hold each edge once", f"{source} -> {target} twice", "drop duplicates")
     if not graph.directed:
         require(
             np.array_equal(keys, _sorted_keys(edges[1], edges[0], graph.num_nodes)),
@@ -280,7 +279,7 @@ def _check_labels(graph: Graph) -> None:
         if bad.any():
             node = int(np.argmax(bad))
             rule = f"be a class in 0..{graph.num_classes - 1}, or -1 for unlabelled"
-            require(False, f"{name} of node {node}", rule, int(y[node]))
+            fail(f"{name} of node {node}", rule, int(y[node]))
     else:
         shape = (graph.num_nodes, graph.num_classes)
         require(y.shape == shape, name, f"have shape {shape}", y.shape)
@@ -305,4 +304,4 @@ def _check_disjoint(graph: str, name: str, parts: Mapping[str, np.ndarray]) -> N
     twice = joined[1:] == joined[:-1]
     if twice.any():
         node = int(joined[np.argmax(twice)])
-        require(False, f"graph {graph}: split {name}", "have disjoint parts", f"node {node} twice")
+        fail(f"graph {graph}: split {name}", "have disjoint parts", f"node {node} twice")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.core.checks import at_least, require
+from dpgnn.core.checks import at_least, fail, require
 from dpgnn.samplers import _ragged
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Subgraphs:
             self.edge_target, num_nodes, self.depth,
         )  # fmt: skip
         if row >= 0:
-            require(False, f"subgraph {row}", _RULES[reason], f"root {int(self.roots[row])}")
+            fail(f"subgraph {row}", _RULES[reason], f"root {int(self.roots[row])}")
         largest = int(self.occurrences(num_nodes).max(initial=0))
         rule = f"hold every node at most max_occurrences = {self.max_occurrences} times"
         require(largest <= self.max_occurrences, "subgraphs", rule, largest)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpgnn.data.graph import Features, Graph
+from dpgnn.data.graph import Features, Graph, with_sums
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -39,11 +39,7 @@ class ContentHash:
         """The next rows of features only."""
         import scipy.sparse as sp
 
-        rows = sp.csr_array(x)
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
-        rows = _without_zeros(rows)
+        rows = _without_zeros(with_sums(sp.csr_array(x)))
         self._feed("lengths", np.diff(rows.indptr), "<i8")
         self._feed("columns", rows.indices, "<i8")
         self._feed("values", rows.data, "<f4")

@@ -26,7 +26,7 @@ from dpgnn.core.storage import (
     write_parquet,
 )
 from dpgnn.data.files.content import content_hash, part_codes, parts_of
-from dpgnn.data.graph import Features, Graph
+from dpgnn.data.graph import Features, Graph, with_sums
 
 SCHEMA_VERSION = 1
 # CSR takes 8 bytes for each entry, dense 4, and its row operations are slower
@@ -213,10 +213,7 @@ def node_table(
     if layout == "csr":
         import scipy.sparse as sp
 
-        rows = sp.csr_array(x)
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
+        rows = with_sums(sp.csr_array(x))
         large = rows.nnz >= 2**31
         offsets = column_of(rows.indptr.astype(np.int64 if large else np.int32))
         kind = pa.LargeListArray if large else pa.ListArray
