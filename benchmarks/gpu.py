@@ -33,9 +33,11 @@ from benchmarks._workloads import SHAPES, Workload, dp_gnn
 from dpgnn.core.checks import require
 from dpgnn.core.randomness import Streams
 from dpgnn.models.network import Linear, Network, NetworkConfig
+from dpgnn.training.chunks import chunks_of
 from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gpu.noise import NoiseAhead
-from dpgnn.training.gradients import Execution, RootGradients
+from dpgnn.training.gpu.shapes import Shapes
+from dpgnn.training.gradients import GPU_ROWS, Execution, RootGradients
 from dpgnn.training.noise import add_noise
 from dpgnn.training.optimizers import Optimizer
 from dpgnn.training.options import OptimizerConfig
@@ -131,6 +133,17 @@ def cpu_step(work: Workload) -> Iterator[tuple[str, float]]:
     """The compiled step with all cores: what the GPU is compared with."""
     torch.set_num_threads(os.cpu_count() or 1)
     yield "cpu", milliseconds(Steps(work, "cpu", private=True), rounds=5, warm=2)
+
+
+def host(work: Workload) -> Iterator[tuple[str, float]]:
+    """What the host finds out of a step before the card begins: the shape of its batch, and its pieces."""
+    shapes, roots = Shapes(work.trees), work.batch()
+
+    def prepare() -> None:
+        shapes.shape_of(roots)
+        list(chunks_of(work.trees, roots, GPU_ROWS))
+
+    yield "host: shape and pieces", milliseconds(prepare, rounds=21, inner=50)
 
 
 def gpu_steps(work: Workload) -> Iterator[tuple[str, float]]:
@@ -400,7 +413,8 @@ def main(argv: list[str] | None = None) -> int:
         if not args.checks_only:
             print("timings", file=sys.stderr, flush=True)
             work = SHAPES[args.shape]()
-            for part in (gpu_steps, cpu_step, naive, wide, shared, others) if here else (cpu_step,):
+            on_gpu = (host, gpu_steps, cpu_step, naive, wide, shared, others)
+            for part in on_gpu if here else (host, cpu_step):
                 measure(result, part, work)
     except TimeUp:
         result["not_measured"]["the rest"] = f"{args.seconds} seconds were over"

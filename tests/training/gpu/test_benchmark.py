@@ -61,11 +61,18 @@ def test_the_timed_parts_run_on_the_simulated_device(gpu_benchmark, monkeypatch)
         monkeypatch.setattr(gpu_benchmark, "OTHERS", ("small",))
         monkeypatch.setattr(gpu_benchmark, "SHAPES", {"small": lambda: work})
         gpu_benchmark.measure(result, gpu_benchmark.others, work)
-    gpu_benchmark.measure(result, gpu_benchmark.cpu_step, work)
+    for part in (gpu_benchmark.host, gpu_benchmark.cpu_step):
+        gpu_benchmark.measure(result, part, work)
     assert result["not_measured"] == {}
-    assert {"private", "twin", "private, no graphs", "cpu", "small: twin"} <= result[
-        "timings"
-    ].keys()
+    named = {
+        "private",
+        "twin",
+        "private, no graphs",
+        "cpu",
+        "small: twin",
+        "host: shape and pieces",
+    }
+    assert named <= result["timings"].keys()
     (ratio, _) = gpu_benchmark.goals(result["timings"])[:2]
     assert ratio["ratio"] == 1.0
     assert ratio["met"]
