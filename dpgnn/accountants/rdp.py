@@ -238,7 +238,7 @@ def max_runs(
         target_epsilon: in nats.
         delta: in (0, 1).
         conversion: how divergences become epsilon.
-        limit: no larger count is looked for; beyond 2^53 one run more would not change a float.
+        limit: largest possible result; epsilon in floats grows with every run up to `MOST_RUNS`.
 
     Raises:
         ValueError: a divergence is not > 0.
@@ -246,9 +246,9 @@ def max_runs(
     room = target_epsilon - conversion_term(orders, delta, conversion=conversion)
     with np.errstate(divide="ignore", invalid="ignore"):
         runs = np.where(room >= 0, room / divergence, 0.0)
-    told = bool((divergence > 0).all() and np.isfinite(runs).all())
+    costs = bool((divergence > 0).all() and np.isfinite(runs).all())
     why = "the noise is so large that no run costs anything; lower it"
-    checks.require(told, "divergence", "be > 0 at every order", divergence.tolist()[:3], why)
+    checks.require(costs, "divergence", "be > 0 at every order", divergence.tolist()[:3], why)
     count = min(math.floor(float(runs.max())), limit)
 
     def spent(number: int) -> float:
@@ -282,7 +282,8 @@ def revealed_rdp(event: FixedSizeRoots, orders: Floats) -> Floats:
     weights = hypergeometric(event.population, event.changed_roots, event.batch_size)
     moves = 2 * event.clipping_norm * np.arange(len(weights)) / event.noise_stddev
     a = orders[:, None]
-    return logsumexp(weights + a * (a - 1) * moves**2 / 2, axis=1) / (orders - 1)
+    logs = logsumexp(weights + a * (a - 1) * moves**2 / 2, axis=1)
+    return np.maximum(logs, 0.0) / (orders - 1)  # rounding alone is below 0
 
 
 def glued_rdp(event: FixedSizeRoots, orders: Floats) -> Floats:

@@ -164,3 +164,11 @@ def test_max_runs_ends_where_one_run_more_changes_no_float():
             ValueError, match=r"divergence must be > 0 at .*; the noise is so large"
         ):
             rdp.max_runs(arguments[0], divergence * cost, *arguments[2:], conversion="improved")
+
+
+def test_no_divergence_of_revealed_roots_is_negative_by_rounding():
+    event = events.FixedSizeRoots(
+        relation="replace-one", noise_stddev=1e200, clipping_norm=1.0, population=24, batch_size=5,
+        changed_roots=15,
+    )  # fmt: skip
+    assert rdp.revealed_rdp(event, rdp.REFERENCE_ORDERS).min() >= 0

@@ -139,6 +139,19 @@ def test_an_option_with_such_a_number_is_read_or_refused_in_one_line(name: str) 
         assert "2^63" in refused or is_float(method, path), path
 
 
+def test_more_layers_than_memory_holds_are_refused() -> None:
+    layers = [
+        (method, path)
+        for method in map(methods.get, methods.TABLE)
+        for path in sorted(set(numeric(strict.schema(method.config))))
+        if path[-1].endswith("_layers")
+    ]
+    assert len(layers) > 10
+    for method, path in layers:
+        with pytest.raises(ConfigError, match=rf"{path[-1]} must be (<= 1,000|1 or 2), got 1001"):
+            strict.read(method.config, placed(method.example, path, 1001), "options")
+
+
 def is_float(method: Method, path: tuple[str, ...]) -> bool:
     """Whether an option may be a number with a fraction."""
     found: Any = strict.schema(method.config)

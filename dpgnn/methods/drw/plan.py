@@ -117,12 +117,14 @@ def num_steps_for(
             event, target_epsilon=target_epsilon, delta=delta, relation="replace-one", limit=limit
         ).value
     orders, divergence = _divergence(event, accountant)
-    steps = rdp.max_runs(orders, divergence, target_epsilon, delta, conversion="improved")
+    steps = rdp.max_runs(
+        orders, divergence, target_epsilon, delta, conversion="improved", limit=limit
+    )
     if steps < 1:
         one = rdp.to_epsilon(orders, divergence, delta, conversion="improved")[0]
         rule = f"be at least {one:.6g}, the epsilon of a single step"
         fail("target_epsilon", rule, target_epsilon, "raise epsilon or the noise")
-    return min(steps, limit)
+    return steps
 
 
 def epsilon_after(
