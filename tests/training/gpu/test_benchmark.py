@@ -140,3 +140,15 @@ def test_the_page_shows_the_kept_result_of_a_card_and_no_other_is_put_there(
     with pytest.raises(ValueError, match="simulated device"):
         gpu_benchmark.main(["--fill", str(simulated)])
     assert copied.read_text().endswith(f"{shown}after\n")
+
+
+def test_the_page_tells_the_record_of_the_machine_with_a_slower_host(repository):
+    page = (repository / "docs" / "performance.md").read_text(encoding="utf-8")
+    record = (repository / "benchmarks" / "gpu_slower_host.json").read_text(encoding="utf-8")
+    times = json.loads(record)["timings"]
+    four = times["steps an hour, 4 at a time"]
+    assert f"took {times['cpu']:.0f} ms" in page
+    assert f"took {times['private']:.2f} ms there, its twin {times['twin']:.2f}" in page
+    assert f"a ratio of {times['private'] / times['twin']:.2f}" in page
+    assert f"{four / times['steps an hour, 1 at a time']:.1f} times as many" in page
+    assert f"a step every {3.6e6 / four:.2f} ms" in page
