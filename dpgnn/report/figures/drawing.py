@@ -188,12 +188,20 @@ def _panels(figure: Figure, num_panels: int, columns: int, *, sharey: bool) -> l
     return axes
 
 
-def panel_title(axis: Axes, text: str) -> None:
-    """Set a panel's title, wrapped to the panel's width."""
+def panel_title(axis: Axes, text: str, *, shared: float | None = None) -> None:
+    """Set a panel's title, wrapped to the panel's width.
+
+    Args:
+        axis: a panel of `grid`.
+        text: the title.
+        shared: inches that the labels at the left of a row take; None if each panel has its own.
+    """
     figure, spec = axis.get_figure(root=True), axis.get_subplotspec()
     assert figure is not None
     assert spec is not None
-    width = figure.get_figwidth() * len(spec.colspan) / spec.get_gridspec().ncols - 0.35
+    share = len(spec.colspan) / spec.get_gridspec().ncols
+    own = 0.35 if shared is None else 0.0
+    width = (figure.get_figwidth() - (shared or 0.0)) * share - own
     axis.set_title("\n".join(_wrapped(text, width / PANEL_LETTER)), loc="left")
 
 

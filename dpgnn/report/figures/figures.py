@@ -171,6 +171,7 @@ def _dots(figure: AccuracyFigure, look: Mapping[str, Look], title: str) -> Figur
         _dot(axes[0], [], [], budget, figure.budgets)
     for panel, axis in zip(figure.panels, axes):
         _dotted_axis(axis, panel, list(labels), levels, figure.budgets)
+        drawing.panel_title(axis, panel.title, shared=room)
     axes[0].set_yticks(range(len(labels)), list(labels.values()))
     axes[0].set_ylim(len(labels) - 0.5, -0.5)
     drawing.legend(canvas, axes)
@@ -199,7 +200,6 @@ def _dotted_axis(
         )  # fmt: skip
     drawing.majority_line(axis, _percent(panel.majority), upright=True)
     axis.set_xlabel(panel.score)
-    drawing.panel_title(axis, panel.title)
     axis.tick_params(axis="y", length=0)
 
 

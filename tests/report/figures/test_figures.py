@@ -160,6 +160,20 @@ def test_many_entries_without_privacy_are_rows_of_hollow_dots(
         assert told[0].startswith("ε = ")
 
 
+def test_titles_beside_long_labels_stay_in_the_figure(runs: list[Run], info: StudyInfo) -> None:
+    cells = build_cells(runs, info)
+    figure = with_budgets(figure_data.accuracy_figures(cells, rankings(cells))[0], 8.0)
+    first = figure.panels[0]
+    label = "DP-MLP, answers averaged once, tuned, accounted"
+    series = tuple(replace(one, label=label) for one in first.series)
+    panel = replace(first, series=series, title="facebook-Rutgers89, whole")
+    canvas = draw_accuracy(replace(figure, panels=(panel,) * 3), info).figure
+    canvas.draw_without_rendering()
+    boxes = [axis.get_tightbbox() for axis in canvas.axes]
+    ends = [*(axis.get_window_extent().x0 for axis in canvas.axes[1:]), canvas.bbox.x1]
+    assert [box is not None and box.x1 <= end for box, end in zip(boxes, ends)] == [True] * 3
+
+
 def test_no_place_of_a_grid_is_empty() -> None:
     with drawing.style():
         figure, axes = drawing.grid(5, title="Five", sharey=True)
