@@ -6,7 +6,7 @@ The entry acc-NAME is NAME whose choice among the same points is inside its clai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Annotated
@@ -111,30 +111,39 @@ def what_accounting_costs(rows: Sequence[TunedRankRow]) -> str:
 
 
 def side_by_side(rows: Sequence[TunedRankRow]) -> list[str]:
-    """Markdown: means over graphs of scores and places, one line a guarantee, setting, epsilon and entry."""
+    """Markdown: means over shared graphs, one line a guarantee, setting, epsilon and entry."""
     body = []
     groups = grouped(rows, lambda row: (row.guarantee, row.setting, row.epsilon))
     for (guarantee, setting, epsilon), group in groups.items():
-        entries = grouped(group, lambda row: row.label)
-        most = max(map(len, entries.values()))
-        whole = {label: found for label, found in entries.items() if len(found) == most}
-        order = sorted(whole, key=lambda label: fmean(row.accounted_place for row in whole[label]))
+        found = _without_holes(grouped(group, lambda row: row.label))
+        order = sorted(found, key=lambda label: fmean(row.accounted_place for row in found[label]))
         for label in order:
-            found = whole[label]
-            better = sum(
-                row.verdict == "larger than the noise" and (row.gain_mean or 0) > 0 for row in found
-            )
-            worse = sum(
-                row.verdict == "larger than the noise" and (row.gain_mean or 0) < 0 for row in found
-            )
+            decided = [r for r in found[label] if r.verdict == "larger than the noise"]
+            better = sum((row.gain_mean or 0) > 0 for row in decided)
+            worse = sum((row.gain_mean or 0) < 0 for row in decided)
             body.append(
-                [f"{guarantee} (setting {setting})", epsilon_text(epsilon), label, str(most),
-                 *(_mean_and_place(found, name) for name in ("fixed", "tuned", "accounted")),
+                [f"{guarantee} (setting {setting})", epsilon_text(epsilon), label, str(len(found[label])),
+                 *(_mean_and_place(found[label], name) for name in ("fixed", "tuned", "accounted")),
                  f"{better} better, {worse} worse"]
             )  # fmt: skip
-    head = ["Guarantee", "ε", "Entry", "Graphs", "Fixed", "Tuned, uncounted", "Tuned, accounted",
+    head = ["Guarantee", "ε", "Entry", "Shared graphs", "Fixed", "Tuned, uncounted", "Tuned, accounted",
             "Accounted against fixed, decided"]  # fmt: skip
     return markdown(head, body, numbers=4) if body else []
+
+
+def _without_holes(entries: Mapping[str, Sequence[TunedRankRow]]) -> dict[str, list[TunedRankRow]]:
+    """Entries and the graphs that they share: the most rows of which no entry misses a graph."""
+    order = sorted(entries, key=lambda label: -len(entries[label]))
+    shared = {row.dataset for label in order for row in entries[label]}
+    best: dict[str, list[TunedRankRow]] = {}
+    for number, label in enumerate(order, 1):
+        shared &= {row.dataset for row in entries[label]}
+        if number * len(shared) > sum(map(len, best.values())):
+            best = {
+                name: [row for row in entries[name] if row.dataset in shared]
+                for name in order[:number]
+            }
+    return {label: best[label] for label in entries if label in best}
 
 
 def _mean_and_place(rows: Sequence[TunedRankRow], name: str) -> str:

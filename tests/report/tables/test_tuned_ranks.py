@@ -69,6 +69,23 @@ def test_means_over_graphs_stand_in_one_line_an_entry(made: tuple[list[Cell], St
     assert side_by_side([]) == []
 
 
+def test_means_are_over_graphs_that_entries_share(made: tuple[list[Cell], StudyInfo]) -> None:
+    cells, info = made
+    dpdgc, gap = tuned_ranks_table(tuned_cells(cells, info), cells).rows
+    assert gap.entry == "gap"
+    many = [replace(gap, dataset=name, fixed=0.5) for name in ("beta", "gamma")]
+    table = side_by_side([dpdgc, *many, gap])
+    graphs = [line.split(" | ")[3] for line in table[2:]]
+    # three graphs of one entry are more rows than one graph of two
+    assert graphs == ["3"]
+    assert f"{(50 + 50 + 71) / 3:.1f} (place" in table[2]
+    both = [replace(dpdgc, dataset="beta"), dpdgc, *many, gap]
+    table = side_by_side(both)
+    assert [line.split(" | ")[3] for line in table[2:]] == ["2", "2"]
+    assert "60.5 (place" in next(line for line in table if gap.label in line)
+    assert len(side_by_side([*both, replace(gap, label="alone", dataset="delta")])) == 2 + 2
+
+
 def test_a_sentence_counts_pairs_once(made: tuple[list[Cell], StudyInfo]) -> None:
     cells, info = made
     rows = tuned_ranks_table(tuned_cells(cells, info), cells).rows
