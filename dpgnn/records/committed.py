@@ -49,7 +49,7 @@ class Measured:
     seconds: tuple[float, ...]
 
 
-def committed(root: Path = ROOT, study: str = "*") -> list[Measured]:
+def committed(root: Path = ROOT, study: str = "*", *, swept: bool = True) -> list[Measured]:
     """All scored cells on real graphs; empty without docs/reference, as in an installed wheel.
 
     A process reads each archive once, and again when its file has changed.
@@ -57,12 +57,13 @@ def committed(root: Path = ROOT, study: str = "*") -> list[Measured]:
     Args:
         root: folder of archives.
         study: only this one.
+        swept: False leaves out the points of sweeps, which are most of an archive and take most of the time.
 
     Raises:
         DamagedFileError: an archive is damaged.
     """
     archives = sorted(root.glob(f"{study}/{RUNS}"))
-    return [cell for path in archives for cell in _cells(path, path.stat().st_mtime_ns)]
+    return [cell for path in archives for cell in _cells(path, path.stat().st_mtime_ns, swept)]
 
 
 def graph_facts(dataset: str, root: Path = ROOT) -> dict[str, Any]:
@@ -72,12 +73,12 @@ def graph_facts(dataset: str, root: Path = ROOT) -> dict[str, Any]:
 
 
 @cache
-def _cells(path: Path, _changed: int) -> tuple[Measured, ...]:
-    return tuple(_read_cells(path))
+def _cells(path: Path, _changed: int, swept: bool) -> tuple[Measured, ...]:
+    return tuple(_read_cells(path, swept))
 
 
-def _read_cells(path: Path) -> Iterator[Measured]:
-    texts = read_archive(path)
+def _read_cells(path: Path, swept: bool) -> Iterator[Measured]:
+    texts = {run: kept for run, kept in read_archive(path).items() if swept or "~" not in run}
     for cell, names in grouped(texts, lambda run: run.rpartition("/")[0]).items():
         key = parse_run(f"{cell}/0")
         repeats = [texts[name] for name in names]

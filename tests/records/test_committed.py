@@ -46,3 +46,15 @@ def test_an_archive_that_changed_is_read_again(tmp_path: Path) -> None:
     write_archive(path, dict(list(few.items())[:1]))
     os.utime(path, ns=(1, 1))
     assert len(committed(tmp_path)) < len(cells)
+
+
+def test_points_of_sweeps_are_left_out_when_they_are_not_asked_for(tmp_path: Path) -> None:
+    texts = read_archive(ROOT / "baselines" / "runs.parquet")
+    (run, kept), *_ = [(run, kept) for run, kept in texts.items() if run.endswith("/0")]
+    place, entry, epsilon, repeat = run.split("/")
+    write_archive(
+        tmp_path / "toy" / "runs.parquet",
+        {run: kept, f"{place}/{entry}~lr=1/{epsilon}/{repeat}": kept},
+    )
+    assert [cell.entry for cell in committed(tmp_path)] == [entry, f"{entry}~lr=1"]
+    assert [cell.entry for cell in committed(tmp_path, swept=False)] == [entry]
