@@ -1,7 +1,8 @@
 """Recommended methods: the best proved entry of each unit and budget over real graphs, and the next best.
 
 An entry qualifies for a unit if its claim is proved and implies the unit's notion, and if its answers may be
-given to everyone or to the asked node. The best one has the best mean rank over the graphs that all these
+given to everyone or to the asked node. An accounted choice is left out: it is one of the same methods, with a
+chosen configuration, and would compete with itself. The best one has the best mean rank over the graphs that all these
 entries share.
 """
 
@@ -70,6 +71,7 @@ def choices(cells: Sequence[Cell], budgets: Sequence[str]) -> list[Choice]:
         if cell.is_private
         and why_unranked(cell) == ""
         and cell.claims[0].status == "proved"
+        and cell.claims[0].selection != "accounted"
         and cell.answers in GIVEN
     ]
     found = []

@@ -68,3 +68,26 @@ def test_decided_counts_graphs_for_and_against(runs: list[Run], info: StudyInfo)
     mixed = found(with_scores(runs, "dp_mlp", "beta", 0.1), info)["node-record", "8"]
     assert mixed.label == "DP-MLP"
     assert mixed.decided() == (1, 1, 2)
+
+
+def test_an_accounted_choice_does_not_compete_with_its_method(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    twins = [as_accounted(run) for run in runs if run.record.key["entry"] == "gap"]
+    assert len(twins) == 12
+    both = [*runs, *twins]
+    named = replace(info, planned=tuple(run.name for run in both))
+    assert found(both, named)["edge", "8"].next == {}
+
+
+def as_accounted(run: Run) -> Run:
+    """The run as one of a private selection among configurations."""
+    record = run.record
+    name = f"acc-{record.key['entry']}"
+    changed = replace(
+        record,
+        key={**record.key, "entry": name},
+        entry={**record.entry, "name": name, "method": "selected"},
+        claims=tuple({**claim, "selection": "accounted"} for claim in record.claims),
+    )
+    return replace(run, record=changed)
