@@ -156,12 +156,12 @@ def build_cells(runs: Sequence[Run], info: StudyInfo, *, released: bool = False)
     Returns:
         cells with at least one such run.
     """
+    if released:
+        runs = [run for run in runs if run.record.randomness.get("kind") == "release"]
     frame = to_frame(runs)
     by_key: dict[tuple[str, str, str, str], list[tuple[Run, dict[str, Any]]]] = {}
     for run, row in zip(runs, frame.iter_rows(named=True)):
-        scored = row["score"] is not None
-        unscored = not scored and run.record.randomness.get("kind") == "release"
-        if row["status"] == "ok" and (unscored if released else scored):
+        if row["status"] == "ok" and (row["score"] is None) == released:
             key = (row["dataset"], row["setting"], row["entry"], row["epsilon"])
             by_key.setdefault(key, []).append((run, row))
     planned = dict.fromkeys(info.cell_order, 0)

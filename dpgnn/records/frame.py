@@ -142,8 +142,9 @@ def to_frame(runs: Sequence[Run]) -> pl.DataFrame:
     """
     import polars as pl
 
-    rows = [_row(run) for run in runs]
-    return pl.DataFrame(rows, schema=_schema(), orient="row")
+    schema = _schema()
+    rows = [[values.get(name) for name in schema] for values in map(_values, runs)]
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def primary_metric(record: Record) -> str:
@@ -170,7 +171,8 @@ def _schema() -> dict[str, Any]:
     return schema
 
 
-def _row(run: Run) -> dict[str, Any]:
+def _values(run: Run) -> dict[str, Any]:
+    """Column -> value of a run; a column that is missing is null."""
     record = run.record
     claim = record.claims[0] if record.claims else {}
     values: dict[str, Any] = {name: record.key.get(name) for name in KEY}
@@ -189,7 +191,7 @@ def _row(run: Run) -> dict[str, Any]:
     values["device"] = run.resources.get("device")
     values["num_threads"] = run.resources.get("num_threads", record.num_threads)
     values["started"] = run.resources.get("started")
-    return {name: values.get(name) for name in _schema()}
+    return values
 
 
 def _scores(record: Record) -> dict[str, Any]:

@@ -58,9 +58,8 @@ def fit_private(run: PlannedRun) -> Fitted:
         head, history = train_head(run, [run.graph.x, released])
         return for_this_graph(Fitted(state=state | head, history=tuple(history)), run.graph)
     x = normalize_rows(run.graph.x, "l2")
-    dense = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
     # as unit rows: large sums and noise would dominate the features in one clipped gradient
-    channels = [dense, unit_rows(released)]
+    channels = [x.toarray() if sp.issparse(x) else x, unit_rows(released)]
     head, logits, rows = private_head(run, channels)
     return Fitted(state=state | head, history=tuple(rows), kept={"logits": logits})
 

@@ -52,12 +52,16 @@ def private_head(
 
     Guarantee: the weights are the mechanism's release; each training node is one root.
 
+    Args:
+        run: with the head's plan.
+        channels: float32 or float64, each of shape (num_nodes, any width).
+
     Returns:
         weights: names starting with "head.".
         logits: float32, of all nodes; row v reads v's own rows.
         history: of the training.
     """
-    joined = np.concatenate(channels, axis=1).astype(np.float32)
+    joined = np.concatenate(channels, axis=1, dtype=np.float32, casting="same_kind")
     config: HeadConfig = run.entry.options.head
     network = perceptron(config, run.graph, joined.shape[1], config.base_layers)
     weights, history = _trained(run, HEAD, network, joined)

@@ -23,7 +23,7 @@ from dpgnn.report.paper.rows import ONE_REPEAT, PaperRow
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
-from dpgnn.report.tables.code_states import CodeState, code_states, told
+from dpgnn.report.tables.code_states import CodeState, told
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow
 from dpgnn.report.tables.table import DASH, epsilon_text, format_value, markdown_text, signed
 
@@ -126,7 +126,8 @@ def _further(found: Sequence[StudyResults]) -> dict[str, list[tuple[str, str]]]:
 
 def states_of(found: Sequence[StudyResults]) -> list[CodeState]:
     """Table of the versions of the code that made the studies' records."""
-    return code_states({results.info.name: results.runs for results in found})
+    by_name = sorted(found, key=lambda results: results.info.name)
+    return [state for results in by_name for state in results.code_states]
 
 
 def _run_lines(found: Sequence[StudyResults]) -> list[str]:

@@ -52,6 +52,8 @@ from dpgnn.report.tables.tuning import CHOSEN
 
 # columns of tables that people read in reports; committed files leave them out, because the records hold them
 SENTENCES = ("words", "assumed_public")
+# the longest tables name an entry as paths do; its label stands in summary.csv
+BY_ENTRY = ("claims", "differences")
 # eight significant digits of scores and p values: half the bytes of full precision
 committed_csv = partial(to_csv, digits=8)
 
@@ -123,6 +125,7 @@ def _write_tables(results: StudyResults, folder: Path) -> None:
     """A study's tables as CSV, the paper's as LaTeX too; what earlier ones left goes first.
 
     Sentences that say what other columns and the records hold are left out: they are a third of all bytes.
+    So are the labels of the longest tables.
     """
     for stale in (
         path for kind in ("csv", "md", "tex", "txt") for path in folder.glob(f"*.{kind}")
@@ -132,7 +135,8 @@ def _write_tables(results: StudyResults, folder: Path) -> None:
     left_out = {"runs", *(("cost",) if results.info.accuracy else ())}
     for table in (*results.tables.values(), *results.papers):
         if table.rows and table.name not in left_out:
-            columns = [column for column in table.columns if column.key not in SENTENCES]
+            away = (*SENTENCES, "label") if table.name in BY_ENTRY else SENTENCES
+            columns = [column for column in table.columns if column.key not in away]
             shown = replace(table, columns=columns)
             write_text(folder / f"{table.name}.csv", committed_csv(shown))
             if table.name.startswith("paper-"):

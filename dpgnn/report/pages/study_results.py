@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from dpgnn.report.statistics.words import Protection, protections
 from dpgnn.report.tables import comparisons_table, run_tables, tables, tuning
 from dpgnn.report.tables.attacks import as_audits, attacks_table
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
+from dpgnn.report.tables.code_states import CodeState, code_states
 from dpgnn.report.tables.mean_ranks import mean_rank_rows, mean_ranks_table
 from dpgnn.report.tables.rows import (
     ClaimRow,
@@ -105,6 +107,11 @@ class StudyResults:
             for name, version in run.record.versions.items():
                 found.setdefault(name, set()).add(version)
         return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
+
+    @cached_property
+    def code_states(self) -> list[CodeState]:
+        """The versions of the code that made the records."""
+        return code_states({self.info.name: self.runs})
 
     @property
     def started(self) -> tuple[str, str] | None:

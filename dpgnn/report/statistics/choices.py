@@ -1,9 +1,9 @@
 """Recommended methods: the best proved entry of each unit and budget over real graphs, and the next best.
 
 An entry qualifies for a unit if its claim is proved and implies the unit's notion, and if its answers may be
-given to everyone or to the asked node. An accounted choice is left out: it is one of the same methods, with a
-chosen configuration, and would compete with itself. The best one has the best mean rank over the graphs that all these
-entries share.
+given to everyone or to the asked node. An accounted choice is left out: it is one of the same methods with a
+chosen configuration, so a method would compete with itself. The best one has the best mean rank over the graphs
+that all these entries share.
 """
 
 from __future__ import annotations

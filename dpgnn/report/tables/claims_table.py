@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dpgnn.accountants.implications import notion, notion_implies
 from dpgnn.core.checks import require
 from dpgnn.core.checksums import check
+from dpgnn.core.grouping import grouped
 from dpgnn.records.archive import read_texts
 from dpgnn.records.attacks import KEY, parsed
 from dpgnn.records.cells import Cell
@@ -124,21 +125,28 @@ def measured_epsilon(cell: Cell, audits: Sequence[Mapping[str, Any]]) -> dict[st
     """The largest lower bound an audit showed for a cell: epsilon_lower_bound, attack, confidence.
 
     An audit of another claim than the cell's (the entry was changed since) does not count.
+
+    Args:
+        cell: one with a claim.
+        audits: those that name this cell.
     """
     matching = [
         audit
         for audit in audits
-        if _is_named(audit, cell)
-        and not _tests_another_claim(audit, cell)
-        and audit.get("epsilon_lower_bound") is not None
+        if not _tests_another_claim(audit, cell) and audit.get("epsilon_lower_bound") is not None
     ]
     if not matching:
         return {}
     return dict(max(matching, key=lambda audit: float(audit["epsilon_lower_bound"])))
 
 
-def _is_named(audit: Mapping[str, Any], cell: Cell) -> bool:
-    return all(str(audit["key"][name]) == getattr(cell, name) for name in KEY)
+def _key(cell: Cell) -> tuple[str, ...]:
+    return cell.dataset, cell.setting, cell.entry, cell.epsilon
+
+
+def _audited(audit: Mapping[str, Any]) -> tuple[str, ...]:
+    """The key of the cell that an audit names."""
+    return tuple(str(audit["key"][name]) for name in KEY)
 
 
 def _tests_another_claim(audit: Mapping[str, Any], cell: Cell) -> bool:
@@ -164,7 +172,8 @@ def audits_table(
 ) -> Table[AuditRow]:
     """Every audit and attack of a study, one row each; `cells` give the titles of entries."""
     titles = {cell.entry: cell.label for cell in cells}
-    rows = [_audit_row(audit, cells, titles) for audit in audits]
+    by_key = grouped(cells, _key)
+    rows = [_audit_row(audit, by_key.get(_audited(audit), []), titles) for audit in audits]
     if any(row.repeat for row in rows):
         rows = [replace(row, repeat=row.repeat or 0) for row in rows]
     rows, family = _corrected(rows, audits)
@@ -188,7 +197,7 @@ def _audit_row(
     audit: Mapping[str, Any], cells: Sequence[Cell], titles: Mapping[str, str]
 ) -> AuditRow:
     key, outcome, note = audit["key"], audit.get("outcome"), audit.get("note")
-    if any(_is_named(audit, cell) and _tests_another_claim(audit, cell) for cell in cells):
+    if any(_tests_another_claim(audit, cell) for cell in cells):
         outcome, note = STALE, "the entry was changed since; audit it again"
     return AuditRow(
         **{name: key[name] for name in KEY},
@@ -232,7 +241,8 @@ def claims_table(
     cells: Sequence[Cell], audits: Sequence[Mapping[str, Any]] = ()
 ) -> Table[ClaimRow]:
     """One row per private cell: claimed, proved and measured epsilon."""
-    rows = [_row(cell, audits) for cell in cells if cell.is_private]
+    by_key = grouped(audits, _audited)
+    rows = [_row(cell, by_key.get(_key(cell), [])) for cell in cells if cell.is_private]
     return Table(
         name="claims",
         title="What is claimed, proved and measured",
