@@ -58,6 +58,11 @@ BY_ENTRY = ("claims", "differences")
 committed_csv = partial(to_csv, digits=8)
 
 
+def left_out(table: str) -> tuple[str, ...]:
+    """Columns that the committed file of a table lacks."""
+    return (*SENTENCES, "label") if table in BY_ENTRY else SENTENCES
+
+
 def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:
     """Write all pages.
 
@@ -132,10 +137,10 @@ def _write_tables(results: StudyResults, folder: Path) -> None:
     ):
         stale.unlink()
     # runs are the records themselves; seconds of cost are those of one execution
-    left_out = {"runs", *(("cost",) if results.info.accuracy else ())}
+    no_file = {"runs", *(("cost",) if results.info.accuracy else ())}
     for table in (*results.tables.values(), *results.papers):
-        if table.rows and table.name not in left_out:
-            away = (*SENTENCES, "label") if table.name in BY_ENTRY else SENTENCES
+        if table.rows and table.name not in no_file:
+            away = left_out(table.name)
             columns = [column for column in table.columns if column.key not in away]
             shown = replace(table, columns=columns)
             write_text(folder / f"{table.name}.csv", committed_csv(shown))

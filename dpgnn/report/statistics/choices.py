@@ -2,8 +2,8 @@
 
 An entry qualifies for a unit if its claim is proved and implies the unit's notion, and if its answers may be
 given to everyone or to the asked node. An accounted choice is left out: it is one of the same methods with a
-chosen configuration, so a method would compete with itself. The best one has the best mean rank over the graphs
-that all these entries share.
+chosen configuration, so a method would compete with itself. The best one has the best mean rank over the
+graphs that all these entries share.
 """
 
 from __future__ import annotations
