@@ -48,7 +48,8 @@ def fitted_run(
 
     Args:
         entry, graph, split, prepared, budget, streams: of the run.
-        state: its tensors; None fits the entry, {} leaves them out for attacks that read none.
+        state: its tensors; None fits the entry, {} leaves them out for attacks that read none. An entry whose
+            answers read more than a model holds is fitted too.
         label: prefix of progress lines.
         population: declared numbers of nodes of the run's plan.
 
@@ -57,15 +58,16 @@ def fitted_run(
     """
     method = methods.get(entry.method)
     plan = method.plan(entry, facts_of(graph, split, prepared, population), budget)
-    if state is None:
+    made = Fitted(state=state or {})
+    if state is None or (state and method.queries is not None and method.queries.reads_kept(entry)):
         context = Context(ledger=Ledger(plan), streams=streams, store=Store(None), label=label)
-        state = method.fit(PlannedRun(
+        made = method.fit(PlannedRun(
             entry=entry, graph=method.sees(graph), split=split, prepared=prepared, plan=plan,
             context=context,
-        )).state  # fmt: skip
+        ))  # fmt: skip
     return FittedRun(
-        entry=entry, state=state, graph=graph, split=split, prepared=prepared, plan=plan,
-        streams=streams, leaks=method.leaks,
+        entry=entry, state=made.state, kept=made.kept, graph=graph, split=split, prepared=prepared,
+        plan=plan, streams=streams, leaks=method.leaks,
     )  # fmt: skip
 
 

@@ -155,8 +155,8 @@ class Fitted:
         state: named tensors that are released with the model (weights, noisy aggregates); they are
             covered by the plan's claims.
         kept: named tensors that answers read and that are not released: a row for each node, to be used for
-            answers to that node alone. A release writes them to a file of their own that only its owner
-            may read; a study does not write them.
+            answers to that node alone, or statistics of a head without a guarantee. A release writes them to
+            a file of their own that only its owner may read; a study does not write them.
         history: one row per checkpoint of training (step, epsilon, ...), for the training curves.
         details: what the record shall say of the fit.
     """

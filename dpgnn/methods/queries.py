@@ -8,7 +8,7 @@ release, with the cost of the run's mechanism.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -39,6 +39,7 @@ class FittedRun:
     Attributes:
         entry: of the fit.
         state: its tensors, as in `model.safetensors`.
+        kept: what its answers read besides, as the fit left it in the process.
         graph: the graph of the fit, edges of the setting.
         split: of the fit.
         prepared: its prepared sample, or None.
@@ -55,6 +56,7 @@ class FittedRun:
     plan: Plan
     streams: Streams
     leaks: Leaks
+    kept: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def noise_stddev(self) -> float:
@@ -75,7 +77,8 @@ class FittedRun:
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names start with `prefix`, with the prefix removed."""
-        return {k.removeprefix(prefix): v for k, v in self.state.items() if k.startswith(prefix)}
+        found = {**self.kept, **self.state}
+        return {k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,6 +110,8 @@ class Queries:
         covered: whether an edge-level claim covers frozen answers on other features, because they are
             post-processing of a single release.
         reads_sample: entry -> whether answers read a prepared sample of the query's graph.
+        reads_kept: entry -> whether answers read what a fit keeps in the process, so that a stored model is
+            not enough.
         disjoint: whether answers in unconnected parts of a graph are independent of each other.
         layers: run -> the model as sparse products and row-wise layers; if None, each query takes its own
             pass.
@@ -119,6 +124,7 @@ class Queries:
     answer: Callable[[FittedRun, Query], Tensor] | None = None
     covered: bool = False
     reads_sample: Callable[[Entry], bool] = lambda entry: False
+    reads_kept: Callable[[Entry], bool] = lambda entry: False
     disjoint: bool = False
     layers: Callable[[FittedRun], Layers] | None = None
     why_not_layers: Callable[[Entry], str] = lambda entry: ""

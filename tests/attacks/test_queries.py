@@ -24,6 +24,7 @@ from dpgnn.attacks.queries import (
 )
 from dpgnn.methods.queries import Queries
 
+SAMPLED = {**STAGES, "bounding": "sampled", "drop_last_node": True}
 SMALL = {"hidden": [4], "training": {"num_epochs": 2}}
 
 
@@ -80,6 +81,20 @@ def test_frozen_noise_is_of_the_graph_of_the_fit() -> None:
     with pytest.raises(ValueError, match="noise must be fresh on a graph of other nodes"):
         ask(run, larger)
     assert ask(run, larger, noise="fresh").shape == (62, larger.num_classes)
+
+
+def test_a_model_that_lacks_what_its_answers_read_is_fitted_again() -> None:
+    run = fitted(
+        "caribou", mode="published", unit="node-bounded", relation="replace-one",
+        options={"variant": "as-released", "num_hops": 2, "head": SHORT, "node": SAMPLED},
+    )  # fmt: skip
+    # the head's means of private rows are in no model
+    assert not [name for name in run.state if "running" in name]
+    stored = fitted_run(
+        run.entry, run.graph, run.split, run.prepared, Budget(epsilon=4.0, delta=1e-3), run.streams,
+        state=run.state,
+    )  # fmt: skip
+    assert np.array_equal(ask(stored, run.graph), ask(run, run.graph))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

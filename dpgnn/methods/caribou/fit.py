@@ -124,7 +124,7 @@ def fit_node_authors_code(run: PlannedRun) -> Fitted:
     adjacency = reading_matrix(run.prepared, run.graph.num_nodes)
     made = _released_code(run, adjacency)
     state = {key: value for key, value in made.state.items() if key.endswith((".weight", ".bias"))}
-    return replace(made, state=state, kept={"logits": made.state["logits"]})
+    return replace(made, state=state, kept={k: v for k, v in made.state.items() if k not in state})
 
 
 def _released_code(run: PlannedRun, adjacency: sp.csr_array) -> Fitted:

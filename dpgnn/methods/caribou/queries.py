@@ -130,6 +130,7 @@ QUERIES = Queries(
     noise=aggregate_queries.noise_in_answers,
     answer=answer,
     reads_sample=at_node_level,
+    reads_kept=lambda entry: at_node_level(entry) and is_released_code(entry),
     layers=layers,
     why_not_layers=lambda entry: (
         "" if entry.options.alpha1 == 1.0 else "the mean over all nodes changes every row"
