@@ -161,7 +161,7 @@ def run_detects(run: OneRun) -> float:
     """The bound of a one-run test if every guess is right."""
     return lower_bound(
         run.num_canaries, run.num_guesses, run.num_guesses, delta=run.delta,
-        level=1 - run.confidence,
+        level=1 - run.confidence, analysis=run.analysis,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpgnn.core.checks import require
 from dpgnn.core.storage import DamagedFileError
@@ -44,6 +44,8 @@ class OneRun:
     num_guesses: int
     delta: float
     confidence: float
+    num_correct: int | None = None
+    analysis: Literal["(epsilon, delta)", "f-DP"] = "(epsilon, delta)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,12 @@ def test_tests_of_the_claim_are_read_with_their_numbers() -> None:
     assert found.claim == AttackedClaim(epsilon=2.0, delta=1e-5, privacy_unit="edge")
     assert found.line == Line(level=0.01, epsilon=2.0, delta=1e-5)
     assert found.one_run == OneRun(
-        epsilon_lower_bound=0.5, num_canaries=40, num_guesses=10, delta=1e-5, confidence=0.99
+        epsilon_lower_bound=0.5,
+        num_canaries=40,
+        num_guesses=10,
+        num_correct=9,
+        delta=1e-5,
+        confidence=0.99,
     )
     assert found.rates == (Rate(asked=0.01, tpr=0.2),)
     assert found.covered

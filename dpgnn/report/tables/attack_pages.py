@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from dpgnn.core.checks import require
 from dpgnn.core.storage import write_text
 from dpgnn.records.attacks import AttackResult
-from dpgnn.report.tables import attack_grid, attack_pivots
+from dpgnn.report.tables import attack_grid, attack_pivots, attack_repeats
 
 BLOCK = re.compile(r"(<!-- attacks (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -17,15 +17,15 @@ BLOCK = re.compile(r"(<!-- attacks (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 def fill(page: str, found: Sequence[AttackResult]) -> str:
     """The page with every `<!-- attacks NAME -->` ... `<!-- end -->` block replaced by its table.
 
-    A page has all blocks of `attack_pivots`, all blocks of `attack_grid`, or both.
+    A page has all blocks of one or more of `attack_pivots`, `attack_grid` and `attack_repeats`.
 
     Raises:
         ValueError: there is no block, a block has no table, or a table no block.
     """
     names = {match[2] for match in BLOCK.finditer(page)}
     tables: dict[str, str] = {}
-    families: Sequence[Mapping[str, str]] = (attack_pivots.blocks(found), attack_grid.blocks(found))
-    for family in families:
+    for made in (attack_pivots.blocks, attack_grid.blocks, attack_repeats.blocks):
+        family = made(found)
         tables |= family if names & set(family) else {}
     missing = sorted(names ^ set(tables))
     require(bool(names), "the page", "have blocks <!-- attacks NAME --> ... <!-- end -->", "none")

@@ -37,8 +37,11 @@ EXAMPLE, SHOWN_BUDGETS = "cora", ("inf", "1", "8")
 
 
 def blocks(found: Sequence[AttackResult]) -> dict[str, str]:
-    """Name -> Markdown table: plain models under both attacks, attacks for one leak, every entry on Cora."""
-    made = [result for result in found if result.status == "ok"]
+    """Name -> Markdown table: plain models under both attacks, attacks for one leak, every entry on Cora.
+
+    Of entries that were attacked again, the first run; `attack_repeats` has all.
+    """
+    made = [r for r in found if r.status == "ok" and (not r.repeat or is_victim(r))]
     tables = {"linkteller": _linkteller(made), "gmia": _gmia(made), "leaks": _leaks(made)}
     here = [r for r in made if r.dataset == EXAMPLE and r.attack not in LEAKS]
     tables[EXAMPLE] = _dataset([r for r in here if r.epsilon in SHOWN_BUDGETS])
@@ -86,7 +89,7 @@ def _dataset(found: Sequence[AttackResult]) -> str:
     order = {"nonprivate": 0, "sound": 1, "published": 2}
     rows = []
     ranked = sorted(found, key=lambda result: order[str(result.mode)])
-    keys = {(*result.place, result.repeat): result for result in ranked}
+    keys = {result.place: result for result in ranked}
     used: set[str] = set()
     for result in keys.values():
         if is_victim(result):
@@ -98,10 +101,9 @@ def _dataset(found: Sequence[AttackResult]) -> str:
         could = [most for r in of_run if (most := detects(r)) is not None]
         exceeding = [r for r in of_run if verdict(r) == "exceeds the claim"]
         epsilon = "∞" if result.epsilon == "inf" else result.epsilon
-        repeat = f" (repeat {result.repeat})" if result.repeat else ""
         shown = DASH if not bounds else f"{max(bounds):.2f}"
         rows.append([
-            f"{result.title}{repeat}", str(result.mode), epsilon,
+            str(result.title), str(result.mode), epsilon,
             *(_auc(value) for value in here.values()),
             shown + (", **exceeds**" if exceeding else ""),
             DASH if not could else f"{max(could):.2f}",

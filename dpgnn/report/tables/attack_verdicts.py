@@ -12,7 +12,9 @@ from functools import lru_cache
 
 from dpgnn.attacks import statistics
 from dpgnn.audits import one_run
+from dpgnn.audits.statistics import ClaimLine
 from dpgnn.records.attacks import AttackResult
+from dpgnn.report.statistics.statistics import LEVEL
 
 NO_SCORER = "no scorer"
 
@@ -31,9 +33,10 @@ def detects(result: AttackResult) -> float | None:
     if not is_tested(result) or result.line is None:
         return None
     stated, run = result.detects, result.one_run
-    if stated is None and run is not None:
+    # files by f-DP state what the other analysis would show
+    if run is not None and (stated is None or run.analysis == "f-DP"):
         level = round(1 - run.confidence, 12)
-        stated = _of_run(run.num_canaries, run.num_guesses, run.delta, level)
+        stated = _of_run(run.num_canaries, run.num_guesses, run.delta, level, run.analysis)
     elif stated is None:
         assert result.num_members is not None
         assert result.num_others is not None
@@ -42,6 +45,28 @@ def detects(result: AttackResult) -> float | None:
             result.num_members, result.num_others, level=result.line.level, delta=result.delta
         )
     return stated / _changes(result)
+
+
+def p_value(result: AttackResult) -> float | None:
+    """The largest probability of so many right guesses in one run if the claim is true; None without a test.
+
+    By f-DP where the faster bound is at most `LEVEL`, else that bound. It is a p value: up to the level each
+    of the two is one, and beyond it the faster one.
+
+    Source: `audits.one_run.tail_of_line` and `tail`.
+    """
+    run = result.one_run
+    if run is None or run.num_correct is None or not is_tested(result):
+        return None
+    allowed = result.one_run_allowed_epsilon
+    epsilon = claimed_epsilon(result) if allowed is None else allowed
+    if math.isinf(epsilon):
+        return None
+    counts = run.num_canaries, run.num_guesses, run.num_correct
+    quick = one_run.tail(*counts, epsilon, run.delta)
+    if quick > LEVEL:
+        return quick
+    return one_run.tail_of_line(*counts, ClaimLine.of_pair(epsilon, run.delta))
 
 
 def is_tested(result: AttackResult) -> bool:
@@ -128,5 +153,9 @@ def _changes(result: AttackResult) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _of_run(num_canaries: int, num_guesses: int, delta: float, level: float) -> float:
-    return one_run.lower_bound(num_canaries, num_guesses, num_guesses, delta=delta, level=level)
+def _of_run(
+    num_canaries: int, num_guesses: int, delta: float, level: float, analysis: one_run.Analysis
+) -> float:
+    return one_run.lower_bound(
+        num_canaries, num_guesses, num_guesses, delta=delta, level=level, analysis=analysis
+    )
