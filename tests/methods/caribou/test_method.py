@@ -279,7 +279,8 @@ def test_the_released_code_at_node_level_keeps_answers_and_statistics_of_rows(
     )
     fitted = fit(entry, small_graph, small_split)
     check_state(entry, "noisy-state", fitted.state, "the state")
-    assert set(fitted.kept) == {"logits"}
+    statistics = {"running_mean", "running_var", "num_batches_tracked"}
+    assert set(fitted.kept) == {"logits", *(f"head.norm.{name}" for name in statistics)}
     answer = METHOD.predict(entry, fitted, small_graph, small_split.test_idx)
     wanted = fitted.kept["logits"][small_split.test_idx.tolist()]
     assert bool((answer.logits == wanted).all())
