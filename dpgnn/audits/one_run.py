@@ -89,23 +89,27 @@ def tail_of_line(num_canaries: int, num_guesses: int, num_correct: int, line: Cl
     This bounds H_{v-1} from below, the more the larger H_v, H_{v+1}, ... are. So from H_c = t and nothing
     above c the smallest H_{c-1}, ..., H_0 follow one by one, and t is possible only if H_0 <= 1.
     """
-    m, r, c = num_canaries, num_guesses, num_correct
-    require(0 <= c <= r <= m, "num_correct <= num_guesses <= num_canaries", "hold", (c, r, m))
-
-    def possible(t: float) -> bool:
-        head, above = t, 0.0  # H_v and sum of H_i over i > v
-        for v in range(c, 0, -1):
-            least = above + head + m * line.least_false_alarms((v * head + above) / m)
-            above, head = above + head, max(head, least / (r - v + 1))
-            if head > 1:
-                return False
-        return True
-
+    counts = num_canaries, num_guesses, num_correct
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if possible(middle) else (low, middle)
+        low, high = (middle, high) if _is_possible(middle, *counts, line) else (low, middle)
     return high
+
+
+def _is_possible(
+    probability: float, num_canaries: int, num_guesses: int, num_correct: int, line: ClaimLine
+) -> bool:
+    """Whether this many correct guesses, or more, may have the probability; see `tail_of_line`."""
+    m, r, c = num_canaries, num_guesses, num_correct
+    require(0 <= c <= r <= m, "num_correct <= num_guesses <= num_canaries", "hold", (c, r, m))
+    head, above = probability, 0.0  # H_v and sum of H_i over i > v
+    for v in range(c, 0, -1):
+        least = above + head + m * line.least_false_alarms((v * head + above) / m)
+        above, head = above + head, max(head, least / (r - v + 1))
+        if head > 1:
+            return False
+    return True
 
 
 def lower_bound(
@@ -140,7 +144,7 @@ def lower_bound(
     def surprising(epsilon: float) -> bool:
         if analysis == "f-DP":
             line = ClaimLine.of_pair(epsilon, delta)
-            return tail_of_line(num_canaries, num_guesses, num_correct, line) < level
+            return not _is_possible(level, num_canaries, num_guesses, num_correct, line)
         return tail(num_canaries, num_guesses, num_correct, epsilon, delta) < level
 
     return _largest(surprising)
