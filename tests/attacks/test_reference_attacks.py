@@ -194,6 +194,24 @@ def test_no_sound_entry_is_contradicted_in_any_repeat(found: Found) -> None:
             assert {(dataset, entry, epsilon, k) for k in (1, 2)} <= again, (dataset, entry)
 
 
+def test_what_the_page_says_of_repeats(found: Found) -> None:
+    again = [result for result in chosen(found) if result.repeat]
+    hubs = [result for result in again if result.attack == "hub" and result.epsilon == "1"]
+    assert [result.exceeds_claim for result in hubs] == [True] * 6
+    assert round(min(verdicts.lower_bound(result) or 0 for result in hubs), 2) == 1.58
+    assert {(result.num_trials, result.hub_degree) for result in hubs} == {(400, 1000)}
+    wanted = {"entry": "released-ndp", "dataset": "photo", "epsilon": "1", "variant": "same-graph"}
+    members = attack_pivots.matching(again, **wanted)
+    assert sorted(round(result.auc, 2) for result in members) == [0.67, 0.72]
+    assert [verdicts.lower_bound(result) for result in members] == [None, None]
+    assert sum(verdicts.p_value(result) is not None for result in found) == 890
+    # each repeat on these two, and the first elsewhere
+    accused = [r for r in found if id(r) in attack_repeats.contradicted(found)]
+    assert {r.entry for r in accused} == {"dpdgc-paper"}
+    repeated = {(r.dataset, r.repeat) for r in accused if r.epsilon == "1"}
+    assert repeated >= {(dataset, k) for dataset in ("cora", "citeseer") for k in range(3)}
+
+
 def test_tests_that_could_not_fail_are_not_said_to_have_passed(found: Found) -> None:
     for result in chosen(found):
         most = verdicts.detects(result)

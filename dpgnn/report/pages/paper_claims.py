@@ -230,7 +230,7 @@ def _attacked(attacked: Sequence[AttackResult], stated: Mapping[str, Any]) -> tu
         here = [
             result
             for result in attacked
-            if result.auc is not None and result.noise == noise
+            if result.auc is not None and result.noise == noise and not result.repeat  # as on its page
             and result.attack == stated["attack"] and result.pair_set in stated["pair_sets"]
             and result.direction == stated["direction"]
             and result.entry in stated["entries"] and result.dataset in stated["datasets"]

@@ -10,7 +10,7 @@ from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables.attack_grid import CANNOT, ORDER, SAYS_NOTHING
 from dpgnn.report.tables.attack_pivots import COLUMNS, LEAKS, first_of, is_victim, table_of
 from dpgnn.report.tables.attack_verdicts import (
-    claimed_epsilon,
+    can_fail,
     detects,
     has_scorer,
     lower_bound,
@@ -73,14 +73,15 @@ def _row(found: Sequence[AttackResult], accused: set[int]) -> list[str]:
     runs = list(grouped(found, lambda result: result.repeat).values())
     bounds = [bound for result in found if (bound := lower_bound(result)) is not None]
     most = [bound for result in found if (bound := detects(result)) is not None]
-    times = sum(any(id(result) in accused for result in of_run) for of_run in runs)
-    testable = bool(most) and max(most) > claimed_epsilon(first)
+    tested = [of_run for of_run in runs if any(map(can_fail, of_run))]
+    times = sum(any(id(result) in accused for result in of_run) for of_run in tested)
+    said = f"**{times}**" if times else "0"
     return [
         first.label, f"`{first.entry}`", str(first.mode), first.epsilon, str(len(runs)),
         *(_range([first_of(of_run, of_run[0], COLUMNS[name]) for of_run in runs]) for name in SHOWN),
         f"{max(bounds):.2f}" if bounds else DASH,
         f"{max(most):.2f}" if most else DASH,
-        (f"**{times}**" if times else "0") if testable or times else "cannot say" if most else DASH,
+        f"{said} of {len(tested)}" if tested else "cannot say" if most else DASH,
     ]  # fmt: skip
 
 

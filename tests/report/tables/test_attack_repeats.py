@@ -52,10 +52,15 @@ def test_a_row_has_the_range_of_all_repeats_and_how_many_contradict_the_claim() 
     assert list(shown) == ["leaky", "tight"]
     assert shown["leaky"]["repeats"] == "3"
     assert shown["leaky"]["the release"] == "0.600 to 0.992"
-    assert shown["leaky"]["contradicted"] == "**2**"
+    assert shown["leaky"]["contradicted"] == "**2** of 3"
     assert shown["tight"]["the release"] == "0.500 to 0.508"
-    assert (shown["tight"]["contradicted"], shown["tight"]["ε ≥"]) == ("0", "0.00")
+    assert (shown["tight"]["contradicted"], shown["tight"]["ε ≥"]) == ("0 of 3", "0.00")
     assert shown["tight"]["LinkTeller"] == "–"
+
+
+def test_a_repeat_without_a_test_does_not_count_as_passed() -> None:
+    found = [released("a", 0, 130), released("a", 1, 130, covered=False), released("a", 2, 130)]
+    assert rows(found)["a"]["contradicted"] == "0 of 2"
 
 
 def test_an_accusation_must_be_clear_among_all_tests_of_the_study() -> None:
