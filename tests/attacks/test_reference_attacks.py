@@ -206,7 +206,8 @@ def test_what_the_page_says_of_repeats(found: Found) -> None:
     assert [verdicts.lower_bound(result) for result in members] == [None, None]
     assert sum(verdicts.p_value(result) is not None for result in found) == 890
     # each repeat on these two, and the first elsewhere
-    accused = [r for r in found if id(r) in attack_repeats.contradicted(found)]
+    named = attack_repeats.contradicted(found)
+    accused = [result for result in found if id(result) in named]
     assert {r.entry for r in accused} == {"dpdgc-paper"}
     repeated = {(r.dataset, r.repeat) for r in accused if r.epsilon == "1"}
     assert repeated >= {(dataset, k) for dataset in ("cora", "citeseer") for k in range(3)}
