@@ -204,6 +204,11 @@ def test_what_the_page_says_of_repeats(found: Found) -> None:
     members = attack_pivots.matching(again, **wanted)
     assert sorted(round(result.auc, 2) for result in members) == [0.67, 0.72]
     assert [verdicts.lower_bound(result) for result in members] == [None, None]
+    for entry in ("dp_mlp", "dpar", "caribou-ndp"):
+        asked = attack_pivots.matching(again, entry=entry, epsilon="1", variant="same-graph")
+        tested = [result for result in asked if verdicts.can_fail(result)]
+        assert tested, entry
+        assert {verdicts.lower_bound(result) for result in tested} == {0.0}, entry
     assert sum(verdicts.p_value(result) is not None for result in found) == 890
     # each repeat on these two, and the first elsewhere
     named = attack_repeats.contradicted(found)
