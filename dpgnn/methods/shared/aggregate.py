@@ -27,6 +27,8 @@ from dpgnn.methods.releases import (
 )
 from dpgnn.methods.shared.undirected import degrees
 
+_ROWS_AT_ONCE = 1024
+
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
     """Each row divided by its L2 norm; zero rows stay zero."""
@@ -93,17 +95,28 @@ class ContractiveLayer:
 
     def __call__(self, operator: sp.csr_array, x: np.ndarray, residual: np.ndarray) -> np.ndarray:
         """One layer; `residual` is X0."""
-        mixed = self.alpha1 * (operator @ x)
+        mixed = operator @ x
+        mixed *= self.alpha1
         if self.alpha1 < 1:
             mixed += (1 - self.alpha1) * x.mean(axis=0)
-        return self.contraction * mixed + self.beta * residual
+        return self._with_residual(mixed, residual)
 
     def feature_mean(
         self, operator: sp.csr_array, x: np.ndarray, residual: np.ndarray
     ) -> np.ndarray:
         """The released code's noise-free layer, with the mean over the columns of each row instead."""
-        mixed = self.alpha1 * (operator @ x) + (1 - self.alpha1) * x.mean(axis=1, keepdims=True)
-        return self.contraction * mixed + self.beta * residual
+        mixed = operator @ x
+        mixed *= self.alpha1
+        mixed += (1 - self.alpha1) * x.mean(axis=1, keepdims=True)
+        return self._with_residual(mixed, residual)
+
+    def _with_residual(self, mixed: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """c mixed + beta X0 in the memory of `mixed`; the released code's are as large as all features."""
+        mixed *= self.contraction
+        for start in range(0, len(mixed), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            mixed[rows] += self.beta * residual[rows]
+        return mixed
 
 
 def _starts(

@@ -50,9 +50,10 @@ def index_page(
     """
     lines = [MADE, "", "# Results", ""]
     lines += [
-        "Ahead and behind: paired tests at equal splits, corrected by Holm's "
-        "method; the rest is in the noise. [Which method?](choose.md) · "
-        + " · ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
+        "Ahead and behind: paired tests at equal splits, corrected by Holm's method; the rest is in the "
+        "noise. In points, with half the 95 % interval and, where any is undecided, what the test detects "
+        "four times out of five (medians). [Which method?](choose.md), "
+        + ", ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
         + ".",
         "",
         "## Ten findings" if len(made) == 10 else "## Findings",
@@ -60,7 +61,7 @@ def index_page(
         *lines_of(made, texts),
         "## What the papers claim",
         "",
-        "Each claim in our words, tested on real graphs (mostly not the paper's own) in published mode. Yes "
+        "Each in our words, tested on real graphs (mostly not the paper's own) in published mode. Yes "
         "needs every difference to be decided.",
         "",
         *claim_lines(found, texts, attacked),
@@ -394,4 +395,4 @@ def method_line(infos: Sequence[StudyInfo], up: str = "") -> str:
     methods = {entry.method for info in infos for entry in info.entries}
     names = [name for name, of in PAGES.items() if name in papers or methods & {*of}]
     links = [f"[{name}]({up}methods/{name}.md)" for name in names or PAGES]
-    return f"How the methods work here, and what we changed: {' · '.join(links)}."
+    return f"Methods, and what we changed: {' · '.join(links)}."

@@ -88,7 +88,7 @@ def claim_lines(
         ]  # fmt: skip
         lines += [f"### {PAPERS.get(paper, paper)}", ""]
         lines += [
-            *pivots.markdown(["Claim, in our words", "Where", "Holds here?", "Found"], rows),
+            *pivots.markdown(["Claim", "Where", "Holds here?", "Found"], rows),
             "",
         ]
     return lines
@@ -188,8 +188,8 @@ def _compared(found: Sequence[Pair], claim: Mapping[str, Any]) -> tuple[str, str
     low, high = counted.repeats
     graphs = count_graphs(len(counted.graphs))
     return counted.outcome(claim.get("wanted", "ahead")), (
-        f"Ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
-        f"{_range(counted)} points; {graphs}, n {low if low == high else f'{low}-{high}'}."
+        f"{effect_words(counted)}; ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
+        f"{graphs}, n {low if low == high else f'{low}-{high}'}."
     )
 
 
@@ -198,9 +198,16 @@ def count_graphs(number: int) -> str:
     return f"{number} graph{'s' if number > 1 else ''}"
 
 
-def _range(counted: Tally) -> str:
+def effect_words(counted: Tally) -> str:
+    """Smallest and largest difference in points, half an interval, and, where any is undecided, the power."""
     ends = dict.fromkeys((signed(100 * counted.low), signed(100 * counted.high)))
-    return " to ".join(ends)
+    words = " to ".join(ends)
+    if counted.seen is None:
+        return words
+    half, detects = counted.seen
+    undecided = counted.ahead + counted.behind < counted.total
+    power = f", detects {100 * detects:.1f}" if undecided else ""
+    return f"{words} (±{100 * half:.1f}{power})"
 
 
 def _listed(value: str | list[str]) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING
 
 import yaml
@@ -21,15 +22,16 @@ from dpgnn.report.figures import drawing
 from dpgnn.report.figures.difference_figure import draw_differences
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.figures.style import MARKERS, PALETTE
-from dpgnn.report.pages.paper_claims import guarantee_counts
+from dpgnn.report.pages.paper_claims import effect_words, guarantee_counts
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.statistics.choices import Choice
+from dpgnn.report.statistics.equivalence import MARGIN
 from dpgnn.report.statistics.pairs import Pair, Tally, pairs, tally
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables.pair_rows import PairRow, pair_row, pairs_table
 from dpgnn.report.tables.rows import ClaimRow
-from dpgnn.report.tables.table import Table, epsilon_text, signed
+from dpgnn.report.tables.table import Table, epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +132,7 @@ def lines_of(made: Sequence[Headline], pages: Collection[str]) -> list[str]:
     """
     lines: list[str] = []
     for number, item in enumerate(made, 1):
-        links = " · ".join(
+        links = ", ".join(
             f"[{words}]({link})"
             for words, link in item.evidence
             if not link.startswith("results/") or link[8:].partition(".md")[0] in pages
@@ -139,9 +141,14 @@ def lines_of(made: Sequence[Headline], pages: Collection[str]) -> list[str]:
         lines += [
             f"### {number}. {item.title}", "",
             f"**{item.claim}** {item.more} *Evidence:* {links}. *Would overturn it:* {item.overturn}", "",
-            f"![{item.picture.title}]({folder}{item.picture.name}.png)", "",
+            f"![{_alt(item)}]({folder}{item.picture.name}.png)", "",
         ]  # fmt: skip
     return lines
+
+
+def _alt(item: Headline) -> str:
+    """The picture's title; not the heading again."""
+    return item.picture.title if item.picture.title != item.title else "Differences, with intervals"
 
 
 def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
@@ -197,15 +204,14 @@ def _one_setting(cells: Sequence[Cell], entry: str) -> list[Cell]:
 
 
 def _counted(found: Tally) -> str:
-    words = f"ahead {found.ahead}, behind {found.behind} of {found.total}"
-    return f"{words} ({signed(100 * found.low)} to {signed(100 * found.high)})"
+    return f"{effect_words(found)}, ahead {found.ahead}, behind {found.behind} of {found.total}"
 
 
 def _size(found: Sequence[Pair]) -> str:
     graphs = dict.fromkeys(pair.entry.dataset for pair in found)
     budgets = sorted({pair.epsilon for pair in found}, key=float)
     n = _range(pair.test.n for pair in found)
-    return f"n = {n} splits; {count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}; points."
+    return f"n = {n} splits; {count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}."
 
 
 def _range(numbers: Iterable[int]) -> str:
@@ -293,7 +299,9 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
         names = " and ".join(dict.fromkeys(choice.label for choice in here))
         decided = [choice.decided() for choice in here if choice.next]
         ahead, both = sum(found[0] for found in decided), sum(found[2] for found in decided)
-        against = f" (ahead of the next in {ahead} of {both})" if both else " (alone)"
+        seen = [size for choice in here for size in choice.detectable]
+        power = f", detects {100 * median(seen):.1f}" if seen and ahead < both else ""
+        against = f" (ahead of the next in {ahead} of {both}{power})" if both else " (alone)"
         parts.append(f"{unit}: {names}{against}")
     repeats = _range(cell.interval.n for choice in chosen for cell in choice.best.values())
     graphs = {graph for choice in chosen for graph in choice.best}
@@ -327,15 +335,20 @@ def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
     verdicts = [row.verdict for row in rows]
     parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(sorted(verdicts))]
     distances = sorted(abs(row.our_mean - row.paper_mean) for row in both)  # type: ignore[operator]
+    narrow = sum(
+        row.difference_high - row.difference_low <= 2 * MARGIN
+        for row in both
+        if row.difference_low is not None and row.difference_high is not None
+    )
     repeats = _range(row.our_n for row in both if row.our_n)
     return Headline(
         title="Which published numbers are reproduced?",
         claim=(
             f"Of {len(rows)} values in the papers' tables {listed(parts)}; half of the {len(both)} that have "
-            f"ours are within {100 * distances[len(distances) // 2]:.1f} points. n = {repeats} runs a value."
+            f"ours are within {100 * distances[len(distances) // 2]:.1f} points. n = {repeats} runs a value; "
+            f"{narrow} intervals are narrow enough for “same”."
         ),
-        more="Each value is listed with ours, or with the reason why there is none, and the command that "
-        "reruns it.",
+        more="Each value is listed with ours or the reason why there is none.",
         picture=_scatter(by_paper),
         evidence=(
             ("every value", "results/reproduction.md"),

@@ -16,6 +16,7 @@ import numpy as np
 from dpgnn.accountants.claims import Answers
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.records.cells import Cell
+from dpgnn.report.statistics.power import detectable
 from dpgnn.report.statistics.ranking import compare, why_unranked
 from dpgnn.report.statistics.statistics import Verdict, judged
 
@@ -34,6 +35,7 @@ class Choice:
         best: its cells, data set -> cell.
         next: the next best entry of another method, in the same form; empty without one.
         against: data set -> verdict of best against next; Holm's correction over the graphs.
+        detectable: for each graph the difference that would be decided with probability 0.8.
     """
 
     notion: Notion
@@ -42,6 +44,7 @@ class Choice:
     best: dict[str, Cell]
     next: dict[str, Cell]
     against: dict[str, Verdict]
+    detectable: tuple[float, ...]
 
     @property
     def label(self) -> str:
@@ -119,9 +122,11 @@ def _choice(wanted: Notion, answers: Answers, epsilon: str, cells: Sequence[Cell
     tests = [compare(best[dataset], following[dataset]) for dataset in shared]
     _, words = judged(tests)
     against = {dataset: word for dataset, word in zip(shared, words) if word is not None}
+    seen = (detectable(test, max(1, len(against))) for test in tests if test is not None)
     return Choice(
-        notion=wanted, answers=answers, epsilon=epsilon, best=best, next=following, against=against
-    )
+        notion=wanted, answers=answers, epsilon=epsilon, best=best, next=following, against=against,
+        detectable=tuple(found for found in seen if found is not None),
+    )  # fmt: skip
 
 
 def _method(cells: dict[str, Cell]) -> str:

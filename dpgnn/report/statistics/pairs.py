@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache
+from statistics import median
 from typing import Literal
 
 from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
+from dpgnn.report.statistics.power import detectable
 from dpgnn.report.statistics.ranking import compare, shared_repeats
 from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired_test, verdict
 
@@ -28,12 +30,14 @@ class Pair:
         entry, reference: the cells; of one data set and setting.
         test: entry less reference over shared repeats.
         verdict: after Holm's correction over all pairs that were asked for together.
+        detectable: the difference that would be decided with probability 0.8; None for one repeat.
     """
 
     entry: Cell
     reference: Cell
     test: PairedTest
     verdict: Verdict
+    detectable: float | None
 
     @property
     def epsilon(self) -> str:
@@ -52,6 +56,7 @@ class Tally:
         repeats: smallest and largest number of shared splits.
         low, high: the smallest and the largest mean difference, fractions.
         close: pairs that are ahead, or whose interval lies above -MARGIN.
+        seen: medians of half the 95 % intervals and of `Pair.detectable`; None if each pair has one repeat.
     """
 
     ahead: int
@@ -62,6 +67,7 @@ class Tally:
     low: float
     high: float
     close: int
+    seen: tuple[float, float] | None = None
 
     def outcome(self, wanted: str = "ahead") -> Outcome:
         """The outcome for "entry is ahead", or for "entry is not behind"."""
@@ -114,10 +120,15 @@ def pairs(
     ]
     if widens:
         found = list(_widened(found))
+    p_values = [test.p for *_, test in found]
+    tested = max(1, sum(p is not None for p in p_values))
     return [
-        Pair(entry=ours, reference=theirs, test=test, verdict=verdict(test, p))
-        for (ours, theirs, test), p in zip(found, holm([one[2].p for one in found]), strict=True)
-    ]
+        Pair(
+            entry=ours, reference=theirs, test=test, verdict=verdict(test, p),
+            detectable=detectable(test, tested),
+        )
+        for (ours, theirs, test), p in zip(found, holm(p_values), strict=True)
+    ]  # fmt: skip
 
 
 def _counts(cell: Cell, mode: str, epsilons: Sequence[str]) -> bool:
@@ -193,9 +204,16 @@ def tally(found: Sequence[Pair]) -> Tally:
     means = [pair.test.mean for pair in found] or [0.0]
     repeats = [pair.test.n for pair in found] or [0]
     ahead = sum(pair.test.mean > 0 for pair in clear)
+    halves = [
+        (test.high - test.low) / 2
+        for test in (pair.test for pair in found)
+        if test.high is not None and test.low is not None
+    ]
+    detected = [pair.detectable for pair in found if pair.detectable is not None]
     return Tally(
         ahead=ahead, behind=len(clear) - ahead, total=len(found),
         graphs=tuple(dict.fromkeys(pair.entry.dataset for pair in found)),
         repeats=(min(repeats), max(repeats)), low=min(means), high=max(means),
         close=sum(pair.test.low is not None and pair.test.low > -MARGIN for pair in found),
+        seen=(median(halves), median(detected)) if detected else None,
     )  # fmt: skip

@@ -23,6 +23,7 @@ class PairRow:
             that difference minus the one at the smallest epsilon.
         n: shared splits.
         verdict: after Holm's correction over the statement's pairs.
+        detectable: the difference that would be decided with probability 0.8, a fraction.
     """
 
     study: Annotated[str, Column(header="Study")]
@@ -38,6 +39,7 @@ class PairRow:
     high: Annotated[float | None, Column(header="high", kind="points")]
     n: Annotated[int, Column(header="n", kind="integer")]
     verdict: Annotated[str, Column(header="Verdict")]
+    detectable: Annotated[float | None, Column(header="Power", kind="points")]
 
 
 def pair_row(study: str, statement: str, pair: Pair) -> PairRow:
@@ -46,7 +48,7 @@ def pair_row(study: str, statement: str, pair: Pair) -> PairRow:
         study=study, statement=statement, dataset=pair.entry.dataset, setting=pair.entry.setting,
         entry=pair.entry.entry, epsilon=pair.entry.epsilon, reference=pair.reference.entry,
         reference_epsilon=pair.reference.epsilon, mean=pair.test.mean, low=pair.test.low,
-        high=pair.test.high, n=pair.test.n, verdict=pair.verdict,
+        high=pair.test.high, n=pair.test.n, verdict=pair.verdict, detectable=pair.detectable,
     )  # fmt: skip
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 from helpers import numbers
 
+from dpgnn.core.grouping import grouped
 from dpgnn.records.attacks import AttackResult
 from dpgnn.report.pages import paper_claims, ten_findings
 from dpgnn.report.pages.paper_claims import claim_lines, claim_pairs, outcome, read_claims
@@ -37,7 +40,8 @@ def test_outcomes_are_counted_from_records(documented: tuple[StudyResults, Path]
     stated = {"claim": "x", "section": "1", "entry": "dp_gcn", "against": "dp_mlp"}
     made = outcome(stated, found, {"toy": ""})
     assert made.outcome == "mixed"
-    assert numbers(made.found) == [2, 2, 4, -10.0, 2.0, 2, 3]  # ahead, behind, of, range, graphs, n
+    # range, half an interval (by the resolution of the score), ahead, behind, of, graphs, n
+    assert numbers(made.found) == [-10.0, 2.0, 1.2, 2, 2, 4, 2, 3]
     made = outcome({"claim": "x", "section": "1", "guarantee": ["dp_gcn-paper"]}, found, {})
     assert (made.outcome, numbers(made.found)) == ("no", [4, 2, 4])  # of cells, on graphs
     assert outcome({**stated, "entry": "nothere"}, found, {}).outcome == "no records"
@@ -128,6 +132,31 @@ def test_every_claim_on_the_page_has_data_n_and_its_evidence(repository: Path) -
         assert (docs / link).exists(), (claim, link)
         if said not in ("**not tested**", "**no records**"):
             assert re.search(r"\d graphs?, n \d|Of \d+ cells|\d graphs?\. ", found), (claim, found)
+        if said == "**undecided**":
+            assert re.search(r"\(±[\d.]+, detects [\d.]+\)", found), (claim, found)
+
+
+@pytest.mark.parametrize("name", ["findings", "paper_claims"])
+def test_effects_and_power_on_the_page_are_those_of_its_table(repository: Path, name: str) -> None:
+    docs = repository / "docs"
+    text = (docs / "results.md").read_text(encoding="utf-8")
+    with (docs / "reference" / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
+        by_statement = grouped(csv.DictReader(stream), lambda row: row["statement"])
+    assert len(by_statement) > 15
+    for statement, rows in by_statement.items():
+        means = [float(row["mean"]) for row in rows]
+        clear = [
+            mean for mean, row in zip(means, rows) if row["verdict"] == "larger than the noise"
+        ]
+        halves = [(float(row["high"]) - float(row["low"])) / 2 for row in rows if row["n"] != "1"]
+        detected = [float(row["detectable"]) for row in rows if row["n"] != "1"]
+        ends = dict.fromkeys(f"{100 * end:+.1f}" for end in (min(means), max(means)))
+        words = " to ".join(ends).replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
+        power = f", detects {100 * median(detected):.1f}" if len(clear) < len(rows) else ""
+        ahead = sum(mean > 0 for mean in clear)
+        told = re.escape(f"{words} (±{100 * median(halves):.1f}{power})") + "[,;] "
+        told += f"ahead {ahead}, behind {len(clear) - ahead} of {len(rows)}"
+        assert re.search(told, text), statement
 
 
 def test_the_differences_behind_a_finding_are_those_it_counts(
