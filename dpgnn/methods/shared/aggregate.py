@@ -27,7 +27,7 @@ from dpgnn.methods.releases import (
 )
 from dpgnn.methods.shared.undirected import degrees
 
-_ROWS_AT_ONCE = 1024
+_ROWS_AT_ONCE = 1024  # of a residual: with wide features an array of all rows takes gigabytes
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:

@@ -51,8 +51,8 @@ def index_page(
     lines = [MADE, "", "# Results", ""]
     lines += [
         "Ahead and behind: paired tests at equal splits, corrected by Holm's method; the rest is in the "
-        "noise. In points, with half the 95 % interval and, where any is undecided, what the test detects "
-        "four times out of five (medians). [Which method?](choose.md), "
+        "noise. Differences are in points, with half the 95 % interval and, where any is undecided, what the "
+        "test detects four times out of five (medians). [Which method?](choose.md), "
         + ", ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
         + ".",
         "",

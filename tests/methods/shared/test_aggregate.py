@@ -79,6 +79,20 @@ def test_released_code_iteration_adds_a_noise_free_layer_after_each_hop() -> Non
     np.testing.assert_allclose(found, x, atol=1e-12)
 
 
+def test_layers_on_many_rows_are_their_formulas_to_the_last_bit_and_change_no_input() -> None:
+    rng = np.random.default_rng(5)
+    num_nodes = 2500  # more than the rows that are added at once, and no multiple of them
+    operator = sp.csr_array(sp.random_array((num_nodes, num_nodes), density=0.002, rng=rng))
+    x, residual = rng.normal(size=(2, num_nodes, 3))
+    before = x.copy(), residual.copy()
+    c, a1, beta = LAYER.contraction, LAYER.alpha1, LAYER.beta
+    for layer, axis in ((LAYER, 0), (LAYER.feature_mean, 1)):
+        mixed = a1 * (operator @ x) + (1 - a1) * x.mean(axis=axis, keepdims=True)
+        assert np.array_equal(layer(operator, x, residual), c * mixed + beta * residual)
+    assert np.array_equal(x, before[0])
+    assert np.array_equal(residual, before[1])
+
+
 def test_an_interrupted_iteration_starts_again_at_the_first_hop() -> None:
     """There is no state to go on from: the function is handed no store and hops are drawn from 1 again."""
     seen: list[int] = []
