@@ -159,6 +159,31 @@ def test_effects_and_power_on_the_page_are_those_of_its_table(repository: Path, 
         assert re.search(told, text), statement
 
 
+def test_what_the_reproduction_could_show_is_counted_from_the_papers_tables(
+    repository: Path,
+) -> None:
+    docs = repository / "docs"
+    rows = []
+    for file in sorted((docs / "reference").glob("*/tables/paper-*.csv")):
+        if not file.stem.endswith("-sound"):  # beside the paper's values, no reproduction of them
+            with file.open(encoding="utf-8", newline="") as stream:
+                rows += [row for row in csv.DictReader(stream) if "difference_low" in row]
+    ours = [row for row in rows if row["difference"]]
+    widths = [
+        float(row["difference_high"]) - float(row["difference_low"])
+        for row in ours
+        if row["difference_low"]
+    ]
+    narrow = sum(width <= 0.04 for width in widths)
+    assert sum(row["verdict"] == "same" for row in ours) <= narrow < len(ours)
+    (claim,) = re.findall(
+        r"\*\*(Of \d+ values in the papers' tables .*?)\*\*",
+        (docs / "results.md").read_text(encoding="utf-8"),
+    )
+    found = numbers(claim)
+    assert (found[0], found[5], found[-1]) == (len(rows), len(ours), narrow)
+
+
 def test_the_differences_behind_a_finding_are_those_it_counts(
     documented: tuple[StudyResults, Path],
 ) -> None:

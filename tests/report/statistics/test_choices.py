@@ -8,6 +8,8 @@ from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.statistics.choices import Choice, choices
+from dpgnn.report.statistics.power import detectable
+from dpgnn.report.statistics.ranking import compare
 
 
 def found(runs: list[Run], info: StudyInfo) -> dict[tuple[str, str], Choice]:
@@ -63,7 +65,11 @@ def test_published_claims_and_answers_to_nobody_are_no_choice(
 
 def test_decided_counts_graphs_for_and_against(runs: list[Run], info: StudyInfo) -> None:
     # equal spreads: every difference is decided
-    assert found(runs, info)["node-record", "8"].decided() == (2, 0, 2)
+    decided = found(runs, info)["node-record", "8"]
+    assert decided.decided() == (2, 0, 2)
+    tests = [compare(decided.best[graph], decided.next[graph]) for graph in decided.against]
+    assert decided.detectable == tuple(detectable(test, 2) for test in tests if test)
+    assert len(decided.detectable) == 2
     # DP-MLP is far ahead on one graph: equal mean ranks, and the larger mean leads
     mixed = found(with_scores(runs, "dp_mlp", "beta", 0.1), info)["node-record", "8"]
     assert mixed.label == "DP-MLP"
