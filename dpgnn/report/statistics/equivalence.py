@@ -108,7 +108,7 @@ def repeats_to_decide(mean: float, std: float, n: int, *, corrections: int = 1) 
     at_least("n", n, 2)
     level = LEVEL / (2 * corrections)
     for repeats in range(n + 1, MOST_REPEATS + 1):
-        if abs(mean) > _quantile(level, repeats - 1) * std / math.sqrt(repeats):
+        if abs(mean) > quantile(level, repeats - 1) * std / math.sqrt(repeats):
             return repeats
     return None
 
@@ -117,7 +117,7 @@ def repeats_of_interval(
     mean: float, low: float, high: float, n: int, *, corrections: int = 1
 ) -> int | None:
     """`repeats_to_decide` from the 95 % Student t interval of n paired differences, as in the tables."""
-    std = (high - low) / 2 * math.sqrt(n) / _quantile(LEVEL / 2, n - 1)
+    std = (high - low) / 2 * math.sqrt(n) / quantile(LEVEL / 2, n - 1)
     return repeats_to_decide(mean, std, n, corrections=corrections)
 
 
@@ -162,11 +162,12 @@ def _half_width(ours: Spread, stated: Spread, n: int, resolution: float) -> floa
     borrowed = stated.std is None or theirs < 2
     beside = freedom if borrowed else theirs - 1
     degrees = (first + second) ** 2 / (first**2 / freedom + second**2 / beside)
-    return max(_quantile(LEVEL, round(degrees, 3)) * math.sqrt(first + second), resolution)
+    return max(quantile(LEVEL, round(degrees, 3)) * math.sqrt(first + second), resolution)
 
 
 @cache
-def _quantile(level: float, degrees: float) -> float:
+def quantile(level: float, degrees: float) -> float:
+    """What Student's t exceeds with probability `level`."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, 1 - level))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from dpgnn.core.checks import at_least
+from dpgnn.report.statistics.equivalence import quantile
 from dpgnn.report.statistics.statistics import LEVEL, PairedTest
 
 POWER = 0.8  # probability with which a difference of this size is decided
@@ -29,19 +30,18 @@ def detectable(test: PairedTest, comparisons: int) -> float | None:
     at_least("comparisons", comparisons, 1)
     if test.low is None or test.high is None:
         return None
-    quantile, factor = _quantiles(test.n - 1, comparisons)
-    return (test.high - test.low) / 2 / quantile * factor
+    half, size = _in_standard_errors(test.n - 1, comparisons)
+    return (test.high - test.low) / 2 / half * size
 
 
 @cache
-def _quantiles(freedom: int, comparisons: int) -> tuple[float, float]:
+def _in_standard_errors(freedom: int, comparisons: int) -> tuple[float, float]:
     """Half the 95 % interval, and the detectable difference, in standard errors of the mean.
 
     The second is the noncentrality at which Student's t exceeds its critical value with probability 0.8; that
     it lies below the negative one instead has a probability under 1e-4 and is left out.
     """
-    from scipy.special import nctdtrinc, stdtrit
+    from scipy.special import nctdtrinc
 
-    critical = float(stdtrit(freedom, 1 - LEVEL / 2 / comparisons))
-    half = float(stdtrit(freedom, 1 - LEVEL / 2))
-    return half, float(nctdtrinc(freedom, 1 - POWER, critical))
+    critical = quantile(LEVEL / 2 / comparisons, freedom)
+    return quantile(LEVEL / 2, freedom), float(nctdtrinc(freedom, 1 - POWER, critical))
