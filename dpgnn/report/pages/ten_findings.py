@@ -335,11 +335,7 @@ def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
     verdicts = [row.verdict for row in rows]
     parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(sorted(verdicts))]
     distances = sorted(abs(row.our_mean - row.paper_mean) for row in both)  # type: ignore[operator]
-    narrow = sum(
-        row.difference_high - row.difference_low <= 2 * MARGIN
-        for row in both
-        if row.difference_low is not None and row.difference_high is not None
-    )
+    narrow = sum(_could_be_same(row) for row in both)
     repeats = _range(row.our_n for row in both if row.our_n)
     return Headline(
         title="Which published numbers are reproduced?",
@@ -357,6 +353,13 @@ def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
         overturn="The authors' settings where a paper leaves them open; another split; more repeats of a "
         "value that is not decided.",
     )
+
+
+def _could_be_same(row: PaperRow) -> bool:
+    """Whether the interval of the difference is no wider than the margin on both sides of zero."""
+    if row.difference_low is None or row.difference_high is None:
+        return False
+    return row.difference_high - row.difference_low <= 2 * MARGIN
 
 
 def _scatter(by_paper: dict[str, list[PaperRow]]) -> Picture:
