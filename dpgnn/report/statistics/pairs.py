@@ -120,15 +120,18 @@ def pairs(
     ]
     if widens:
         found = list(_widened(found))
+    return list(_judged(found))
+
+
+def _judged(found: Sequence[tuple[Cell, Cell, PairedTest]]) -> Iterator[Pair]:
+    """Each difference with its verdict and power, corrected for all of them."""
     p_values = [test.p for *_, test in found]
     tested = max(1, sum(p is not None for p in p_values))
-    return [
-        Pair(
+    for (ours, theirs, test), p in zip(found, holm(p_values), strict=True):
+        yield Pair(
             entry=ours, reference=theirs, test=test, verdict=verdict(test, p),
             detectable=detectable(test, tested),
-        )
-        for (ours, theirs, test), p in zip(found, holm(p_values), strict=True)
-    ]  # fmt: skip
+        )  # fmt: skip
 
 
 def _counts(cell: Cell, mode: str, epsilons: Sequence[str]) -> bool:
