@@ -84,16 +84,12 @@ def write_pages(root: Path, docs: Path | None = None) -> list[Path]:
     reference = root / REFERENCE
     present = [info for info in infos if any((reference / info.name).glob("runs*"))]
     require(bool(present), str(reference), "hold STUDY/runs or STUDY/runs.parquet of a study", 0)
-    found = []
+    folders = ((info, reference / info.name) for info in present)
+    found = (gather(info, folder, folder, curves=False) for info, folder in folders)
     gc.disable()  # records live to the end: collecting garbage among them takes a fifth of the time
     try:
-        for info in present:
-            folder = reference / info.name
-            found.append(gather(info, folder, folder, curves=False))
-        gc.freeze()
         return write_docs(found, infos, docs or root / "docs")
     finally:
-        gc.unfreeze()
         gc.enable()
 
 

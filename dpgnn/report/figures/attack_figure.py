@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +14,13 @@ from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.figures.parts import Part, parts
-from dpgnn.report.figures.style import looks
+from dpgnn.report.figures.style import Look, looks
 from dpgnn.report.tables.attack_verdicts import claimed_epsilon, line_of
 from dpgnn.report.tables.attacks import panel_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # the panels of one figure, in this order
 PANELS = (
@@ -32,30 +34,11 @@ _NUM_RATES = 151
 def draw_attacks(found: Sequence[AttackResult], info: StudyInfo) -> list[Picture]:
     """True against false positives on logarithmic axes with the line of the smallest claim, by attack."""
     groups = [*_panels(found).items()]
-    return [_draw(part, info) for part in parts(groups, lambda item: item[0].replace(":", ","))]
+    return [_picture(part, info) for part in parts(groups, lambda item: item[0].replace(":", ","))]
 
 
-def _draw(part: Part[tuple[str, list[AttackResult]]], info: StudyInfo) -> Picture:
-    look = looks(info)
+def _picture(part: Part[tuple[str, list[AttackResult]]], info: StudyInfo) -> Picture:
     words = f" ({part.words})" if part.words else ""
-    with drawing.style():
-        canvas, axes = drawing.grid(
-            len(part.panels), title=f"Attacks and what a claim allows{words}"
-        )
-        for (title, results), axis in zip(part.panels, axes):
-            for result in results:
-                style = look.get(result.entry)
-                points = curve_points(result.curve)
-                text = f"{result.label}, ε = {result.epsilon}"
-                axis.plot(
-                    [f for f, _ in points], [t for _, t in points],
-                    color=style.color if style else "#444444",
-                    linestyle=style.line(free=result.claim is None) if style else (0, (5, 2)),
-                    label=text.replace("ε = inf", "no privacy"),
-                )  # fmt: skip
-            _lines(axis, results)
-            drawing.panel_title(axis, title)
-        drawing.legend(canvas, axes)
     return Picture(
         name=f"attacks{part.suffix}",
         title=f"Attacks: true against false positives{words}",
@@ -72,8 +55,29 @@ def _draw(part: Part[tuple[str, list[AttackResult]]], info: StudyInfo) -> Pictur
             )
             for title, results in part.panels
         ),
-        figure=canvas,
+        draw=partial(_draw, part.panels, looks(info), f"Attacks and what a claim allows{words}"),
     )  # fmt: skip
+
+
+def _draw(
+    panels: Sequence[tuple[str, list[AttackResult]]], look: Mapping[str, Look], title: str
+) -> Figure:
+    canvas, axes = drawing.grid(len(panels), title=title)
+    for (name, results), axis in zip(panels, axes):
+        for result in results:
+            style = look.get(result.entry)
+            points = curve_points(result.curve)
+            text = f"{result.label}, ε = {result.epsilon}"
+            axis.plot(
+                [f for f, _ in points], [t for _, t in points],
+                color=style.color if style else "#444444",
+                linestyle=style.line(free=result.claim is None) if style else (0, (5, 2)),
+                label=text.replace("ε = inf", "no privacy"),
+            )  # fmt: skip
+        _lines(axis, results)
+        drawing.panel_title(axis, name)
+    drawing.legend(canvas, axes)
+    return canvas
 
 
 def curve_points(curve: Sequence[Sequence[float]]) -> list[tuple[float, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpgnn.report.figures import drawing
@@ -29,19 +30,6 @@ def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]
     if not shown:
         return None
     graphs = list(dict.fromkeys(pair.entry.dataset for found in shown.values() for pair in found))
-    budgets = sorted({pair.epsilon for found in shown.values() for pair in found}, key=float)
-    with drawing.style():
-        from matplotlib.figure import Figure
-
-        height = 0.3 * len(graphs) + 1.0
-        figure = Figure(figsize=(drawing.FULL, height), layout="constrained")
-        axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-        for axis, (words, found) in zip(axes, shown.items()):
-            _panel(axis, words, found, graphs, budgets)
-            axis.set_xlabel("points of accuracy")
-        axes[0].set_yticks(range(len(graphs)), graphs)
-        axes[0].set_ylim(len(graphs) - 0.5, -0.5)
-        _legend(figure, budgets)
     return Picture(
         name=name,
         title=title,
@@ -50,8 +38,23 @@ def draw_differences(name: str, title: str, panels: Mapping[str, Sequence[Pair]]
             "correction over a panel; n/a: not run."
         ),
         alt=f"{title}: differences on {', '.join(graphs)}.",
-        figure=figure,
+        draw=partial(_drawn, shown, graphs),
     )
+
+
+def _drawn(panels: Mapping[str, Sequence[Pair]], graphs: Sequence[str]) -> Figure:
+    from matplotlib.figure import Figure
+
+    budgets = sorted({pair.epsilon for found in panels.values() for pair in found}, key=float)
+    figure = Figure(figsize=(drawing.FULL, 0.3 * len(graphs) + 1.0), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axis, (words, found) in zip(axes, panels.items()):
+        _panel(axis, words, found, graphs, budgets)
+        axis.set_xlabel("points of accuracy")
+    axes[0].set_yticks(range(len(graphs)), graphs)
+    axes[0].set_ylim(len(graphs) - 0.5, -0.5)
+    _legend(figure, budgets)
+    return figure
 
 
 def _legend(figure: Figure, budgets: Sequence[str]) -> None:

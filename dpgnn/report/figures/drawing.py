@@ -6,7 +6,7 @@ import base64
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from html import unescape
@@ -58,14 +58,20 @@ class Picture:
         name: the files' stem.
         title, caption: for people.
         alt: a description, for readers who cannot see the figure.
-        figure: laid out and rendered when a file is asked for.
+        draw: makes the figure; called in the common style when a file is first asked for.
     """
 
     name: str
     title: str
     caption: str
     alt: str
-    figure: Figure = field(repr=False, compare=False)
+    draw: Callable[[], Figure] = field(repr=False, compare=False)
+
+    @cached_property
+    def figure(self) -> Figure:
+        """The figure, drawn once."""
+        with style():
+            return self.draw()
 
     @cached_property
     def png(self) -> bytes:

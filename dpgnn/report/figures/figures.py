@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.records.info import StudyInfo
@@ -44,8 +45,6 @@ def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
     guarantee = figure.guarantee.replace("as-published", "as published")
     title = f"Guarantee: {guarantee}"
     part = f" ({figure.part})" if figure.part else ""
-    with drawing.style():
-        canvas = (_dots if few else _lines)(shown, look, title + part)
     names = ", ".join(panel.title for panel in figure.panels)
     how = (
         "Mean test score over repeats, a dot for each ε, with 95 % intervals; n/a: not run"
@@ -62,27 +61,13 @@ def draw_accuracy(figure: AccuracyFigure, info: StudyInfo) -> Picture:
             f"entries whose claims allow one ranking stand in one figure: {guarantee}.{drawn}"
         ),
         alt=f"Test score in percent against epsilon on {names}. {_alt_numbers(figure)}",
-        figure=canvas,
+        draw=partial(_dots if few else _lines, shown, look, title + part),
     )
 
 
 def draw_classes(part: Part[tuple[str, Sequence[ClassCurve]]], info: StudyInfo) -> Picture:
     """Recall by class, from rare to frequent: private entries at the smallest and the largest epsilon."""
-    look = looks(info)
-    columns = _epsilon_columns(dict(part.panels))
     title = f"Recall by class frequency{f' ({part.words})' if part.words else ''}"
-    with drawing.style():
-        canvas, grid = _two_by_two(len(part.panels), len(columns), title)
-        for (place, curves), axes in zip(part.panels, grid):
-            for epsilon, axis in zip(columns, axes):
-                shown = [curve for curve in curves if curve.epsilon in ("inf", epsilon)]
-                _class_axis(axis, shown, look)
-                budget = "" if epsilon == "inf" else f", ε = {epsilon}"
-                drawing.panel_title(axis, f"{place}{budget}")
-            axes[0].set_ylabel("recall of the class (%)")
-        for axis in grid[-1]:
-            axis.set_xlabel("class, from rare to frequent\n(share of test nodes)")
-        drawing.legend(canvas, [axis for axes in grid for axis in axes])
     return Picture(
         name=f"class-accuracy{part.suffix}",
         title=title,
@@ -93,28 +78,31 @@ def draw_classes(part: Part[tuple[str, Sequence[ClassCurve]]], info: StudyInfo) 
         alt="Recall of each class against how frequent the class is, on "
         + ", ".join(place for place, _ in part.panels)
         + ".",
-        figure=canvas,
+        draw=partial(_classes, part.panels, looks(info), title),
     )
+
+
+def _classes(
+    panels: Sequence[tuple[str, Sequence[ClassCurve]]], look: Mapping[str, Look], title: str
+) -> Figure:
+    columns = _epsilon_columns(dict(panels))
+    canvas, grid = _two_by_two(len(panels), len(columns), title)
+    for (place, curves), axes in zip(panels, grid):
+        for epsilon, axis in zip(columns, axes):
+            shown = [curve for curve in curves if curve.epsilon in ("inf", epsilon)]
+            _class_axis(axis, shown, look)
+            budget = "" if epsilon == "inf" else f", ε = {epsilon}"
+            drawing.panel_title(axis, f"{place}{budget}")
+        axes[0].set_ylabel("recall of the class (%)")
+    for axis in grid[-1]:
+        axis.set_xlabel("class, from rare to frequent\n(share of test nodes)")
+    drawing.legend(canvas, [axis for axes in grid for axis in axes])
+    return canvas
 
 
 def draw_training(part: Part[tuple[str, Sequence[TrainingCurve]]], info: StudyInfo) -> Picture:
     """Loss and accuracy over the steps of training, private entries at their largest epsilon."""
-    look = looks(info)
-    accuracy = _accuracy_column(dict(part.panels))
     title = f"Training curves{f' ({part.words})' if part.words else ''}"
-    with drawing.style():
-        canvas, grid = _two_by_two(len(part.panels), 2, title)
-        for (place, curves), axes in zip(part.panels, grid):
-            largest = _largest_epsilon(curve.epsilon for curve in curves)
-            for column, axis in zip(("train_loss", accuracy), axes):
-                shown = [c for c in curves if c.column == column and c.epsilon in ("inf", largest)]
-                _training_axis(axis, shown, look, percent=column != "train_loss")
-                axis.set_ylabel(COLUMN_NAMES[column])
-                budget = "" if largest == "inf" else f", ε = {largest}"
-                drawing.panel_title(axis, f"{place}{budget}")
-        for axis in grid[-1]:
-            axis.set_xlabel("training step")
-        drawing.legend(canvas, [axis for axes in grid for axis in axes])
     return Picture(
         name=f"training-curves{part.suffix}",
         title=title,
@@ -125,8 +113,27 @@ def draw_training(part: Part[tuple[str, Sequence[TrainingCurve]]], info: StudyIn
         alt="Training loss and accuracy against the training step, on "
         + ", ".join(place for place, _ in part.panels)
         + ".",
-        figure=canvas,
+        draw=partial(_training, part.panels, looks(info), title),
     )
+
+
+def _training(
+    panels: Sequence[tuple[str, Sequence[TrainingCurve]]], look: Mapping[str, Look], title: str
+) -> Figure:
+    accuracy = _accuracy_column(dict(panels))
+    canvas, grid = _two_by_two(len(panels), 2, title)
+    for (place, curves), axes in zip(panels, grid):
+        largest = _largest_epsilon(curve.epsilon for curve in curves)
+        for column, axis in zip(("train_loss", accuracy), axes):
+            shown = [c for c in curves if c.column == column and c.epsilon in ("inf", largest)]
+            _training_axis(axis, shown, look, percent=column != "train_loss")
+            axis.set_ylabel(COLUMN_NAMES[column])
+            budget = "" if largest == "inf" else f", ε = {largest}"
+            drawing.panel_title(axis, f"{place}{budget}")
+    for axis in grid[-1]:
+        axis.set_xlabel("training step")
+    drawing.legend(canvas, [axis for axes in grid for axis in axes])
+    return canvas
 
 
 def _two_by_two(num_rows: int, num_columns: int, title: str) -> tuple[Figure, list[list[Axes]]]:

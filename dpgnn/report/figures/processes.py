@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from multiprocessing.context import ForkProcess
+from typing import Any, TypeVar
 
 Job = Callable[[], None]
 Given = TypeVar("Given")
@@ -19,27 +20,29 @@ Made = TypeVar("Made")
 
 
 @contextmanager
-def running(jobs: Sequence[Job], processes: int | None = None) -> Iterator[None]:
-    """Run jobs that write files in forked processes while the body runs.
+def background(processes: int | None = None) -> Iterator[Callable[[Sequence[Job]], None]]:
+    """A function that starts jobs in forked processes while the body goes on; all are done at its end.
 
     Args:
-        jobs: in any order.
-        processes: how many; None is one for each core that this process may use.
+        processes: how many jobs run at once; None is one for each core that this process may use.
 
     Raises:
         RuntimeError: a process failed; its message is on standard error.
     """
-    count = _processes(len(jobs), processes)
+    count = _processes(processes)
     if count < 2:
-        _run(jobs)
-        yield
+        yield _run
         return
     context = multiprocessing.get_context("fork")
-    made = [context.Process(target=_run, args=(jobs[first::count],)) for first in range(count)]
-    for process in made:
-        process.start()
+    turns, made = context.Semaphore(count), list[ForkProcess]()
+
+    def start(jobs: Sequence[Job]) -> None:
+        for first in range(min(count, len(jobs))):
+            made.append(context.Process(target=_run, args=(jobs[first::count], turns)))
+            made[-1].start()
+
     try:
-        yield
+        yield start
     finally:
         for process in made:
             process.join()
@@ -56,21 +59,22 @@ def map_in_processes(
     Args:
         function: a function of a module, so that it can be pickled.
         values: its arguments.
-        processes: as of `running`.
+        processes: as of `background`.
     """
-    count = _processes(len(values), processes)
+    count = min(_processes(processes), len(values))
     if count < 2:
         return [function(value) for value in values]
     with ProcessPoolExecutor(count, multiprocessing.get_context("fork")) as pool:
         return list(pool.map(function, values))
 
 
-def _processes(num_jobs: int, stated: int | None) -> int:
+def _processes(stated: int | None) -> int:
     if sys.platform != "linux":
         return 1
-    return min(stated or len(os.sched_getaffinity(0)), num_jobs)
+    return stated or len(os.sched_getaffinity(0))
 
 
-def _run(jobs: Sequence[Job]) -> None:
+def _run(jobs: Sequence[Job], turns: AbstractContextManager[Any] | None = None) -> None:
     for job in jobs:
-        job()
+        with turns or nullcontext():
+            job()

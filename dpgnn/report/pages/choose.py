@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpgnn import methods
@@ -20,6 +21,7 @@ from dpgnn.report.tables.table import epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STUDY = "headtohead"
 PROTECTS = {
@@ -177,18 +179,6 @@ def _chart(chosen: Sequence[Choice], cells: Sequence[Cell], graphs: Mapping[str,
     """Accuracy against the budget on the largest graphs, a line for each unit's best."""
     shown = list(graphs)[-PANELS:]
     units = list(dict.fromkeys(choice.notion.privacy_unit for choice in chosen))
-    with drawing.style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(drawing.FULL, 2.3), layout="constrained")
-        axes = figure.subplots(1, len(shown), squeeze=False).ravel()
-        for axis, graph in zip(axes, shown):
-            _panel(axis, graph, chosen, cells)
-        lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
-        figure.legend(
-            list(lines.values()), list(lines), loc="outside lower center", ncols=min(6, len(lines)),
-        )  # fmt: skip
-        axes[0].set_ylabel("test accuracy (%)")
     return Picture(
         name="choose",
         title="The best method of each unit at each budget",
@@ -197,8 +187,23 @@ def _chart(chosen: Sequence[Choice], cells: Sequence[Cell], graphs: Mapping[str,
             "intervals over splits. Dashed: MLP without privacy; dotted: the majority class."
         ),
         alt=f"Test accuracy against epsilon on {', '.join(shown)}, a line for each of {', '.join(units)}.",
-        figure=figure,
+        draw=partial(_drawn, chosen, cells, shown),
     )
+
+
+def _drawn(chosen: Sequence[Choice], cells: Sequence[Cell], graphs: Sequence[str]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(drawing.FULL, 2.3), layout="constrained")
+    axes = figure.subplots(1, len(graphs), squeeze=False).ravel()
+    for axis, graph in zip(axes, graphs):
+        _panel(axis, graph, chosen, cells)
+    lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+    figure.legend(
+        list(lines.values()), list(lines), loc="outside lower center", ncols=min(6, len(lines)),
+    )  # fmt: skip
+    axes[0].set_ylabel("test accuracy (%)")
+    return figure
 
 
 def _panel(axis: Axes, graph: str, chosen: Sequence[Choice], cells: Sequence[Cell]) -> None:

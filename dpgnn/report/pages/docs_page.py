@@ -6,16 +6,17 @@ LaTeX of papers' tables), the figures and the README's front figure. No number i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from dpgnn.core.storage import write_text
+from dpgnn.core.storage import atomic_write, write_text
 from dpgnn.records.attacks import read_attacks
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
-from dpgnn.report.figures.processes import Job, running
+from dpgnn.report.figures.processes import Job, background
 from dpgnn.report.pages import paper_claims, ten_findings
 from dpgnn.report.pages.choose import STUDY, choose_page
 from dpgnn.report.pages.costs import cost_lines
@@ -63,44 +64,60 @@ def left_out(table: str) -> tuple[str, ...]:
     return (*SENTENCES, "label") if table in BY_ENTRY else SENTENCES
 
 
-def write_docs(found: Sequence[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:
-    """Write all pages.
+def write_docs(found: Iterable[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:
+    """Write all pages; nothing is written before the last study is read and the last figure drawn.
 
     Args:
-        found: the studies with committed records.
+        found: the studies with committed records; figures of one are drawn while the next is read.
         infos: all studies, with and without records, for the list of targets.
         docs: the folder docs.
 
     Returns:
         the pages.
     """
-    texts, figures = {}, list[Job]()
-    for results in found:
-        _write_tables(results, docs / "reference" / results.info.name / "tables")
-        figures += _figures(results, docs / "figures" / results.info.name)
-        texts[results.info.name] = study_page(results)
+    studies = list[StudyResults]()
+    with TemporaryDirectory() as folder:
+        with background() as draw:
+            for results in found:
+                draw(_figures(results, Path(folder, results.info.name)))
+                studies.append(results)
+            pages = _pages(studies, infos, docs, Path(folder), draw)
+        for results in studies:
+            _write_tables(results, docs / "reference" / results.info.name / "tables")
+            for stale in (docs / "figures" / results.info.name).glob("*.png"):
+                stale.unlink()
+        for path in Path(folder).rglob("*.*"):
+            with atomic_write(docs / "figures" / path.relative_to(folder)) as file:
+                file.write(path.read_bytes())
+    for path, text in pages.items():
+        write_text(path, text)
+    return list(pages)
+
+
+def _pages(
+    found: Sequence[StudyResults],
+    infos: Sequence[StudyInfo],
+    docs: Path,
+    folder: Path,
+    draw: Callable[[Sequence[Job]], None],
+) -> dict[Path, str]:
+    """Text of each page and of the tables of all studies; `draw` writes their figures to the folder."""
     front = front_figure(found)
-    if front is not None:
-        figures.append(partial(write_picture, docs / "figures", front))
+    figures = [] if front is None else [partial(write_picture, folder, front)]
+    texts = {results.info.name: study_page(results) for results in found}
     pages = {docs / "results" / f"{name}.md": text for name, text in texts.items()}
     chosen = choose_page(found, MADE)
     if chosen is not None:
         pages[docs / "choose.md"], picture, choices = chosen
-        figures.append(partial(write_picture, docs / "figures", picture))
+        figures.append(partial(write_picture, folder, picture))
     made = ten_findings.headlines(found, None if chosen is None else (choices, picture))
-    figures += [
-        partial(write_picture, docs / "figures" / item.where, item.picture) for item in made
-    ]
-    with running(figures):
-        behind = pages_behind(found, infos, texts)
-        pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
-        pages[docs / "results.md"] = index_page(
-            found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
-        )
-        pages |= {docs / name: committed_csv(t) for name, t in _csv_files(found, made).items()}
-    for path, text in pages.items():
-        write_text(path, text)
-    return list(pages)
+    draw([*figures, *(partial(write_picture, folder / item.where, item.picture) for item in made)])
+    behind = pages_behind(found, infos, texts)
+    pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
+    pages[docs / "results.md"] = index_page(
+        found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
+    )
+    return pages | {docs / name: committed_csv(t) for name, t in _csv_files(found, made).items()}
 
 
 def _csv_files(
@@ -116,9 +133,7 @@ def _csv_files(
 
 
 def _figures(results: StudyResults, folder: Path) -> list[Job]:
-    """What writes a study's figures but the largest; what earlier ones left goes first."""
-    for stale in folder.glob("*.png"):
-        stale.unlink()
+    """What writes a study's figures but the largest."""
     return [
         partial(write_png, folder, picture)
         for picture, _ in results.figures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpgnn.core.grouping import grouped
@@ -35,12 +36,12 @@ def front_figure(found: Sequence[StudyResults]) -> Picture | None:
     for results in order:
         rows = [row for row in results.rankings.rows if "as-published" not in row.guarantee]
         if rows:
-            return _draw(results, rows)
+            return _picture(results, rows)
     pictures = [picture for results in order for picture, _ in results.figures]
     return replace(pictures[0], name="front") if pictures else None
 
 
-def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
+def _picture(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
     budget = max((row.epsilon for row in rows), key=float)
     rows = [_with_signs(row) for row in rows if row.epsilon == budget]
     rows, settings = _one_setting(rows)
@@ -48,22 +49,6 @@ def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
     present, datasets = _panels_of(rows, _sizes(results))
     rows = _best_of(rows, datasets)
     guarantees = list(dict.fromkeys(row.guarantee for row in rows))
-    lines = _lines(rows, guarantees)
-    from matplotlib.figure import Figure
-
-    with drawing.style():
-        height = 0.155 * (len(lines) + 2) + 0.7
-        figure = Figure(figsize=(drawing.FULL, height), layout="constrained")
-        axes = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
-        for dataset, axis in zip(datasets, axes):
-            _panel(axis, dataset, rows, lines, guarantees)
-            _levels(axis, results, dataset)
-        axes[0].set_yticks(range(len(lines)), [text for _, text in lines])
-        for tick, (entry, _) in zip(axes[0].get_yticklabels(), lines, strict=True):
-            tick.set_fontweight("normal" if entry else "bold")
-        axes[0].set_ylim(len(lines) - 0.4, -0.6)
-        axes[len(axes) // 2].set_xlabel("test accuracy (%)")
-        _legend(figure, rows)
     best = _best(rows, guarantees)
     return Picture(
         name="front",
@@ -76,8 +61,32 @@ def _draw(results: StudyResults, rows: Sequence[RankingRow]) -> Picture:
             f"{_chosen(datasets, present)}."
         ),
         alt=f"Dots of test accuracy by method and guarantee. {best}",
-        figure=figure,
+        draw=partial(_draw, results, rows, datasets, guarantees),
     )
+
+
+def _draw(
+    results: StudyResults,
+    rows: Sequence[RankingRow],
+    datasets: Sequence[str],
+    guarantees: Sequence[str],
+) -> Figure:
+    from matplotlib.figure import Figure
+
+    lines = _lines(rows, guarantees)
+    height = 0.155 * (len(lines) + 2) + 0.7
+    figure = Figure(figsize=(drawing.FULL, height), layout="constrained")
+    axes = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
+    for dataset, axis in zip(datasets, axes):
+        _panel(axis, dataset, rows, lines, guarantees)
+        _levels(axis, results, dataset)
+    axes[0].set_yticks(range(len(lines)), [text for _, text in lines])
+    for tick, (entry, _) in zip(axes[0].get_yticklabels(), lines, strict=True):
+        tick.set_fontweight("normal" if entry else "bold")
+    axes[0].set_ylim(len(lines) - 0.4, -0.6)
+    axes[len(axes) // 2].set_xlabel("test accuracy (%)")
+    _legend(figure, rows)
+    return figure
 
 
 def _with_signs(row: RankingRow) -> RankingRow:

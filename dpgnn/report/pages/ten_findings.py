@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from dpgnn.report.tables.table import Table, epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MAIN = "headtohead"
 PAIRS = "reference/findings.csv"  # below docs; `finding_pairs`
@@ -263,31 +265,34 @@ def published_rows(results: StudyResults) -> list[ClaimRow]:
 
 
 def _bars(by_method: dict[str, list[ClaimRow]]) -> Picture:
-    with drawing.style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(drawing.FULL, 0.28 * len(by_method) + 1.0), layout="constrained")
-        axis: Axes = figure.subplots()
-        left = [0.0] * len(by_method)
-        counts = [guarantee_counts(rows) for rows in by_method.values()]
-        for place, (kind, color) in enumerate(zip(KINDS, KIND_COLORS, strict=True)):
-            widths = [found[place] for found in counts]
-            axis.barh(range(len(widths)), widths, left=left, color=color, label=kind, height=0.7)
-            left = [start + width for start, width in zip(left, widths, strict=True)]
-        axis.set_yticks(range(len(by_method)), [methods.get(name).title for name in by_method])
-        axis.invert_yaxis()
-        axis.tick_params(axis="y", length=0)
-        axis.grid(visible=False, axis="y")
-        axis.set_xlabel("cells run as published")
-        figure.legend(loc="outside lower center", ncols=3)
+    counts = {name: guarantee_counts(rows) for name, rows in by_method.items()}
     words = "; ".join(
         f"{method}: " + ", ".join(f"{n} {kind}" for n, kind in zip(found, KINDS, strict=True))
-        for method, found in zip(by_method, counts, strict=True)
+        for method, found in counts.items()
     )
     return Picture(
         name="guarantees", title="What can be proved of cells run as published",
-        caption="Cells run as published, by method.", alt=words, figure=figure,
+        caption="Cells run as published, by method.", alt=words, draw=partial(_draw_bars, counts),
     )  # fmt: skip
+
+
+def _draw_bars(counts: Mapping[str, Sequence[int]]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(drawing.FULL, 0.28 * len(counts) + 1.0), layout="constrained")
+    axis: Axes = figure.subplots()
+    left = [0.0] * len(counts)
+    for place, (kind, color) in enumerate(zip(KINDS, KIND_COLORS, strict=True)):
+        widths = [found[place] for found in counts.values()]
+        axis.barh(range(len(widths)), widths, left=left, color=color, label=kind, height=0.7)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axis.set_yticks(range(len(counts)), [methods.get(name).title for name in counts])
+    axis.invert_yaxis()
+    axis.tick_params(axis="y", length=0)
+    axis.grid(visible=False, axis="y")
+    axis.set_xlabel("cells run as published")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
 
 
 def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
@@ -363,28 +368,31 @@ def _could_be_same(row: PaperRow) -> bool:
 
 
 def _scatter(by_paper: dict[str, list[PaperRow]]) -> Picture:
-    with drawing.style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(drawing.COLUMN, drawing.COLUMN), layout="constrained")
-        axis: Axes = figure.subplots()
-        for place, (paper, rows) in enumerate(by_paper.items()):
-            points = [
-                (100 * row.paper_mean, 100 * row.our_mean)
-                for row in rows
-                if row.our_mean is not None and row.paper_mean is not None
-            ]
-            if points:
-                axis.plot(
-                    *zip(*points), MARKERS[place], color=PALETTE[place], markersize=3, alpha=0.7,
-                    label=f"{PAPERS.get(paper, paper).split(' (')[0]} ({len(points)})",
-                )  # fmt: skip
-        axis.plot([0, 100], [0, 100], color="#444444", lw=0.8)
-        axis.set_xlabel("the paper's value (%)")
-        axis.set_ylabel("ours (%)")
-        axis.legend(loc="upper left")
     return Picture(
-        name="reproduced", title="The papers' values and ours", figure=figure,
+        name="reproduced", title="The papers' values and ours", draw=partial(_draw_scatter, by_paper),
         caption="Every value of the papers' tables that has one of ours beside it.",
         alt="Points of the paper's value against ours, along the diagonal where they agree.",
     )  # fmt: skip
+
+
+def _draw_scatter(by_paper: dict[str, list[PaperRow]]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(drawing.COLUMN, drawing.COLUMN), layout="constrained")
+    axis: Axes = figure.subplots()
+    for place, (paper, rows) in enumerate(by_paper.items()):
+        points = [
+            (100 * row.paper_mean, 100 * row.our_mean)
+            for row in rows
+            if row.our_mean is not None and row.paper_mean is not None
+        ]
+        if points:
+            axis.plot(
+                *zip(*points), MARKERS[place], color=PALETTE[place], markersize=3, alpha=0.7,
+                label=f"{PAPERS.get(paper, paper).split(' (')[0]} ({len(points)})",
+            )  # fmt: skip
+    axis.plot([0, 100], [0, 100], color="#444444", lw=0.8)
+    axis.set_xlabel("the paper's value (%)")
+    axis.set_ylabel("ours (%)")
+    axis.legend(loc="upper left")
+    return figure

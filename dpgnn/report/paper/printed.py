@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,28 +55,31 @@ def draw(name: str, title: str, figure: PaperFigure, panels: Sequence[Panel]) ->
         figure: as its map states it.
         panels: at least one, from `panels.panels_of`.
     """
-    look = looks_of(figure)
-    with drawing.style():
-        canvas, axes = _canvas(figure, title.partition(": ")[2] or title, panels)
-        for panel, axis in zip(panels, axes):
-            {"heat": _heat, "bars": _bars, "embedding": _cloud}.get(figure.kind, _lines)(
-                axis, panel, look
-            )
-            drawing.panel_title(axis, panel.title)
-            if figure.kind == "bars":
-                axis.set_xlabel(panel.y_title)
-            else:
-                axis.set_ylabel(panel.row_title if figure.kind == "heat" else panel.y_title)
-                axis.set_xlabel(panel.x_title)
-        if figure.kind not in ("heat", "bars"):
-            drawing.legend(canvas, axes, marker=2.5 if figure.kind == "embedding" else 1.0)
     return Picture(
         name=name,
         title=title,
         caption=_caption(figure),
         alt=f"{figure.title}. " + " ".join(_in_words(panel) for panel in panels),
-        figure=canvas,
+        draw=partial(_drawn, figure, title.partition(": ")[2] or title, panels),
     )
+
+
+def _drawn(figure: PaperFigure, title: str, panels: Sequence[Panel]) -> Figure:
+    look = looks_of(figure)
+    canvas, axes = _canvas(figure, title, panels)
+    for panel, axis in zip(panels, axes):
+        {"heat": _heat, "bars": _bars, "embedding": _cloud}.get(figure.kind, _lines)(
+            axis, panel, look
+        )
+        drawing.panel_title(axis, panel.title)
+        if figure.kind == "bars":
+            axis.set_xlabel(panel.y_title)
+        else:
+            axis.set_ylabel(panel.row_title if figure.kind == "heat" else panel.y_title)
+            axis.set_xlabel(panel.x_title)
+    if figure.kind not in ("heat", "bars"):
+        drawing.legend(canvas, axes, marker=2.5 if figure.kind == "embedding" else 1.0)
+    return canvas
 
 
 def _canvas(figure: PaperFigure, title: str, panels: Sequence[Panel]) -> tuple[Figure, list[Axes]]:

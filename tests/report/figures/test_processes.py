@@ -14,7 +14,7 @@ from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures import figure_data
 from dpgnn.report.figures.drawing import write_picture
 from dpgnn.report.figures.figures import draw_accuracy
-from dpgnn.report.figures.processes import map_in_processes, running
+from dpgnn.report.figures.processes import background, map_in_processes
 from dpgnn.report.statistics.ranking import rankings
 
 
@@ -26,8 +26,8 @@ def _note(path: Path) -> None:
 def test_every_job_is_done_once_by_the_processes_there_are(
     tmp_path: Path, processes: int, most: int
 ) -> None:
-    with running([partial(_note, tmp_path / str(number)) for number in range(5)], processes):
-        pass
+    with background(processes) as start:
+        start([partial(_note, tmp_path / str(number)) for number in range(5)])
     ids = {path.read_text() for path in tmp_path.iterdir()}
     assert len(list(tmp_path.iterdir())) == 5
     assert len(ids) == most
@@ -36,14 +36,14 @@ def test_every_job_is_done_once_by_the_processes_there_are(
 
 def test_the_failure_of_a_process_is_raised(tmp_path: Path) -> None:
     jobs = [partial(_note, tmp_path / "a"), partial(_note, tmp_path / "no folder" / "b")]
-    with pytest.raises(RuntimeError, match="ended with status 1"), running(jobs, 2):
-        pass
+    with pytest.raises(RuntimeError, match="ended with status 1"), background(2) as start:
+        start(jobs)
     assert (tmp_path / "a").exists()
 
 
 def test_nothing_to_draw_is_no_error() -> None:
-    with running([]):
-        pass
+    with background() as start:
+        start([])
 
 
 @pytest.mark.parametrize("processes", [1, 2, 9])
@@ -64,8 +64,8 @@ def test_a_figure_has_the_same_bytes_whoever_draws_it(
         ]
         assert len(made) > 1
         jobs = [partial(write_picture, tmp_path / folder, one) for one in made]
-        with running(jobs, processes):
-            pass
+        with background(processes) as start:
+            start(jobs)
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) == 3 * len(made)
     for name in names:

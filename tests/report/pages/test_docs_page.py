@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,25 @@ def test_the_front_figure_shows_the_largest_graphs_and_says_so(
     )
 
 
+def test_a_study_that_cannot_be_read_leaves_the_pages_as_they_were(
+    documented: tuple[StudyResults, Path], tmp_path: Path
+) -> None:
+    found, _ = documented
+
+    def studies() -> Iterator[StudyResults]:
+        yield found
+        raise ValueError("runs.parquet is damaged")
+
+    kept = tmp_path / "figures" / found.info.name / "kept.png"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    with pytest.raises(ValueError, match="is damaged"):
+        write_docs(studies(), [found.info], tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [kept]
+    write_docs([found], [found.info], tmp_path)
+    assert not kept.exists()
+
+
 def test_the_front_figure_leaves_out_stand_ins_and_graphs_without_intervals(
     documented: tuple[StudyResults, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +135,9 @@ def test_the_front_figure_leaves_out_stand_ins_and_graphs_without_intervals(
         drawn.clear()
         rows = [replace(row, **change) if row.dataset == first else row for row in rankings.rows]
         changed = replace(found, rankings=replace(rankings, rows=rows))
-        assert front_figure.front_figure([changed]) is not None
+        picture = front_figure.front_figure([changed])
+        assert picture is not None
+        assert picture.figure.axes
         return drawn.copy()
 
     assert draw({}) == [first, second]

@@ -118,7 +118,7 @@ def test_a_table_without_rows_says_why_and_links_no_file(info: StudyInfo) -> Non
 
 
 def picture(name: str, title: str, caption: str) -> Picture:
-    return Picture(name=name, title=title, caption=caption, alt="", figure=Figure())
+    return Picture(name=name, title=title, caption=caption, alt="", draw=Figure)
 
 
 def test_parts_share_a_heading_captions_their_words_and_stand_ins_are_linked(
