@@ -23,6 +23,8 @@ Made = TypeVar("Made")
 def background(processes: int | None = None) -> Iterator[Callable[[Sequence[Job]], None]]:
     """A function that starts jobs in forked processes while the body goes on; all are done at its end.
 
+    An error of the body ends them.
+
     Args:
         processes: how many jobs run at once; None is one for each core that this process may use.
 
@@ -43,6 +45,10 @@ def background(processes: int | None = None) -> Iterator[Callable[[Sequence[Job]
 
     try:
         yield start
+    except BaseException:
+        for process in made:
+            process.terminate()
+        raise
     finally:
         for process in made:
             process.join()

@@ -54,14 +54,14 @@ from dpgnn.report.tables.tuning import CHOSEN
 # columns of tables that people read in reports; committed files leave them out, because the records hold them
 SENTENCES = ("words", "assumed_public")
 # the longest tables name an entry as paths do; its label stands in summary.csv
-BY_ENTRY = ("claims", "differences")
+BY_ENTRY = ("claims", "comparisons", "differences", "rankings", "tuned-rankings")
 # eight significant digits of scores and p values: half the bytes of full precision
 committed_csv = partial(to_csv, digits=8)
 
 
 def left_out(table: str) -> tuple[str, ...]:
     """Columns that the committed file of a table lacks."""
-    return (*SENTENCES, "label") if table in BY_ENTRY else SENTENCES
+    return (*SENTENCES, "label", "reference_label") if table in BY_ENTRY else SENTENCES
 
 
 def write_docs(found: Iterable[StudyResults], infos: Sequence[StudyInfo], docs: Path) -> list[Path]:

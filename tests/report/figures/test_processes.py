@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +40,20 @@ def test_the_failure_of_a_process_is_raised(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="ended with status 1"), background(2) as start:
         start(jobs)
     assert (tmp_path / "a").exists()
+
+
+def test_an_error_of_the_body_does_not_wait_for_the_processes(tmp_path: Path) -> None:
+    def wait() -> None:
+        while not (tmp_path / "never").exists():
+            time.sleep(0.01)
+
+    def fail() -> None:
+        with background(2) as start:
+            start([wait])
+            raise ValueError("damaged")
+
+    with pytest.raises(ValueError, match="damaged"):
+        fail()
 
 
 def test_nothing_to_draw_is_no_error() -> None:
