@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from typing import Any, TypeVar
 
@@ -50,8 +51,7 @@ def background(processes: int | None = None) -> Iterator[Callable[[Sequence[Job]
             process.terminate()
         raise
     finally:
-        for process in made:
-            process.join()
+        _join(made)
     failed = [process.exitcode for process in made if process.exitcode]
     if failed:
         raise RuntimeError(f"a process that draws figures ended with status {failed[0]}")
@@ -72,6 +72,18 @@ def map_in_processes(
         return [function(value) for value in values]
     with ProcessPoolExecutor(count, multiprocessing.get_context("fork")) as pool:
         return list(pool.map(function, values))
+
+
+def _join(made: Sequence[ForkProcess]) -> None:
+    """Wait for all; one that is killed ends the others, which may wait for its turn."""
+    left = list(made)
+    while left:
+        wait([process.sentinel for process in left])
+        if any((process.exitcode or 0) < 0 for process in left):
+            for process in left:
+                process.terminate()
+                process.join()
+        left = [process for process in left if process.exitcode is None]
 
 
 def _processes(stated: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -54,6 +55,19 @@ def test_an_error_of_the_body_does_not_wait_for_the_processes(tmp_path: Path) ->
 
     with pytest.raises(ValueError, match="damaged"):
         fail()
+
+
+def test_a_killed_process_ends_those_that_wait_for_its_turn(tmp_path: Path) -> None:
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def draw() -> None:
+        with background(2) as start:
+            start([die, die])
+            start([partial(_note, tmp_path / name) for name in "ab"])
+
+    with pytest.raises(RuntimeError, match=f"ended with status -{int(signal.SIGKILL)}"):
+        draw()
 
 
 def test_nothing_to_draw_is_no_error() -> None:
