@@ -54,12 +54,24 @@ def test_without_ties_the_statistic_is_friedmans(shape: tuple[int, int]) -> None
     assert mean_ranks(scores).p == pytest.approx(f.sf(ratio, k - 1, (k - 1) * (n - 1)))
 
 
-@pytest.mark.parametrize("n", [5, 7, 9])
-def test_two_entries_in_one_order_everywhere_have_the_sign_tests_p(n: int) -> None:
-    from scipy.stats import binomtest
+@pytest.mark.parametrize(("first", "second", "ties"), [(5, 0, 0), (7, 1, 0), (3, 6, 2), (0, 0, 5)])
+def test_two_entries_have_the_sign_tests_p(first: int, second: int, ties: int) -> None:
+    from scipy.stats import binom
 
-    scores = np.tile([0.9, 0.8], (n, 1))
-    assert mean_ranks(scores).p == pytest.approx(binomtest(n, n).pvalue)
+    scores = np.array([[0.9, 0.8]] * first + [[0.8, 0.9]] * second + [[0.8, 0.8]] * ties)
+    # both tails; graphs on which the two are equal say nothing
+    want = min(1.0, 2 * binom.cdf(min(first, second), first + second, 0.5))
+    assert mean_ranks(scores).p == pytest.approx(want)
+
+
+def test_two_entries_in_one_order_on_five_graphs_are_not_told_apart_and_on_six_they_are() -> None:
+    five, six = (mean_ranks(np.tile([0.9, 0.8], (n, 1))) for n in (5, 6))
+    # one order on five graphs has a chance of 1 in 16, though the ranks differ by more than is critical
+    assert five.p == pytest.approx(1 / 16)
+    assert np.ptp(five.ranks) > five.critical
+    assert not five.apart(0, 1)
+    assert six.p == pytest.approx(1 / 32)
+    assert six.apart(0, 1)
 
 
 def test_equal_scores_have_equal_ranks_and_show_nothing() -> None:
@@ -73,7 +85,9 @@ def test_under_no_difference_the_tests_err_as_often_as_they_say() -> None:
     trials = 2000
     found = [mean_ranks(rng.random((9, 5))) for _ in range(trials)]
     friedman = np.mean([one.p < 0.05 for one in found])
-    nemenyi = np.mean([np.ptp(one.ranks) > one.critical for one in found])
+    nemenyi = np.mean(
+        [one.apart(int(one.ranks.argmin()), int(one.ranks.argmax())) for one in found]
+    )
     # a binomial share of 2,000 trials at 5 % lies within 3.5 / 6.5 % but for one time in a thousand
     assert 0.03 < friedman < 0.07
     assert nemenyi < 0.07
