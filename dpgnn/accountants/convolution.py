@@ -33,6 +33,8 @@ DIRECT_POINTS = 4096
 # points of a loss on which its moments are bounded; all of them if the window of a sum would be larger
 MOMENT_POINTS = 4096
 LARGE_WINDOW = 1 << 23
+# a power whose logarithm is below this rounds to 0: half the smallest number is exp(-745.1)
+VANISHES = -760.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,15 +190,17 @@ def _sum(parts: Counted[Any]) -> _Sum:
     low, high = _window(parts)
     size = fft.next_fast_len(high - low + 1, real=True)
     stage = STAGE_ERROR * UNIT * (math.log2(size) + 2)
-    product, relative, logs = 1.0, 0.0, 0.0
+    product: Any = 1.0
+    relative, logs = 0.0, 0.0
     for loss, count in parts:
         # fold as in a circular convolution: a single loss may be wider than the window of the sum
         transform = fft.rfft(_rows(loss.mass, size).sum(axis=0))
         floor = stage * max(1.0, float(loss.mass.sum()))
         length = np.maximum(np.abs(transform), floor)
         relative = relative + count * (floor / length + FACTOR_ERROR * UNIT)
-        logs = logs + count * np.log(length)
-        product = product * transform**count
+        log_power = count * np.log(length)
+        logs = logs + log_power
+        product = product * _power(transform, count, log_power > VANISHES)
     mass = fft.irfft(product, size)
     first = sum(count * loss.lower for loss, count in parts)
     # position 0 of the circular sum is `first`; rotate the window to the front
@@ -205,6 +209,13 @@ def _sum(parts: Counted[Any]) -> _Sum:
         moved = np.exp(logs + relative) * relative
     error = math.sqrt(2 * float(moved @ moved)) + 2 * stage * float(np.abs(product).sum())
     return _Sum(low=low, mass=mass, error=error + 4 * TAIL_MASS)
+
+
+def _power(transform: Floats, count: int, lasting: NDArray[np.bool_]) -> Floats:
+    """transform ** count, computed where it does not vanish: of a long sum nearly all of it does."""
+    power = np.zeros_like(transform)
+    power[lasting] = transform[lasting] ** count
+    return power
 
 
 def _window(parts: Counted[Any]) -> tuple[int, int]:

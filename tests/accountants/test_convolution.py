@@ -146,3 +146,16 @@ def test_what_the_window_leaves_out_is_at_infinity() -> None:
     cut = float(exact.mass[: found.lower - exact.lower].sum())
     assert found.losses[-1] == exact.losses[-1]
     assert 0 < cut <= found.infinity_mass <= 1e-18
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.sampled_from([1, 2, 3, 7, 99, 100, 800, 15_625]))
+def test_a_power_is_computed_wherever_it_is_not_zero(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    # absolute values from 1 down to where the power has vanished, most of them near that
+    logs = rng.choice([-1.0, -700.0, -744.0, -745.2, -755.0, -760.5, -900.0], 400)
+    logs = (logs + rng.uniform(-1, 1, 400)) / count
+    values = np.exp(logs + 1j * rng.uniform(-math.pi, math.pi, 400))
+    lasting = count * logs > convolution.VANISHES
+    assert 0 < np.count_nonzero(lasting) < 400
+    np.testing.assert_array_equal(convolution._power(values, count, lasting), values**count)

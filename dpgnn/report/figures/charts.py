@@ -6,6 +6,7 @@ Each panel is a specification of its own, so that the page can lay them out for 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from dpgnn.report.figures.figure_data import (
 )
 from dpgnn.report.figures.figures import COLUMN_NAMES
 from dpgnn.report.figures.parts import Part
-from dpgnn.report.figures.style import Look, looks
+from dpgnn.report.figures.style import Look, beside, looks, shifted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +99,11 @@ def training_chart(part: Part[tuple[str, Sequence[TrainingCurve]]], info: StudyI
 
 
 def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, Any]:
+    places = _places(panel) if panel.is_dotted else {}
     lines = [
         {"entry": s.entry, "label": s.label, **_percent(point.mean, point.low, point.high)}
         | {"epsilon": point.epsilon, "n": point.n}
+        | ({"at": _round(places[s.entry, point.epsilon])} if places else {})
         for s in panel.series
         for point in s.points
     ]
@@ -122,15 +125,14 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
     ]
     groups = [vega.group(levels, level_layers, vega.color(look))]
     if lines:
-        x = _epsilon_axis(sorted({row["epsilon"] for row in lines}))
-        few = len({row["epsilon"] for row in lines}) <= FEW
-        band = {"type": "rule", "opacity": 0.5} if few else {"type": "area", "opacity": 0.15}
+        x = _epsilon_axis(panel.budgets, places)
+        band = {"type": "rule", "opacity": 0.5} if places else {"type": "area", "opacity": 0.15}
         tooltip = vega.tooltip(("label", "entry"), ("epsilon", "ε"), *numbers)
-        joined = vega.joined(lines, FEW, x=x, y=y, strokeDash=vega.dash(look))
+        joined = [] if places else [vega.joined(lines, FEW, x=x, y=y, strokeDash=vega.dash(look))]
         line_layers = [
             vega.layer(band, x=x, y=vega.y_axis("low"), y2={"field": "high"}),
-            *([] if few else [joined]),
-            vega.layer(vega.points(60), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
+            *joined,
+            vega.dots(look, 60, (), x=x, y=y, tooltip=tooltip),
         ]
         groups.append(vega.group(lines, line_layers, vega.color(look)))
     if panel.majority is not None:
@@ -138,12 +140,29 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
     return vega.spec(groups)
 
 
-def _epsilon_axis(epsilons: Sequence[float]) -> dict[str, Any]:
+def _places(panel: AccuracyPanel) -> dict[tuple[str, float], float]:
+    """(entry, epsilon) -> where its dot stands: those of one epsilon beside each other."""
+    places = {}
+    for epsilon in panel.budgets:
+        others = [abs(math.log2(epsilon / other)) for other in panel.budgets if other != epsilon]
+        here = [s.entry for s in panel.series if any(p.epsilon == epsilon for p in s.points)]
+        for position, entry in enumerate(here):
+            shift = min(others, default=1.0) * beside(position, len(here))
+            places[entry, epsilon] = shifted(epsilon, shift, log=True)
+    return places
+
+
+def _epsilon_axis(
+    epsilons: Sequence[float], places: Mapping[tuple[str, float], float]
+) -> dict[str, Any]:
+    ends = [epsilons[0] / 1.19, epsilons[-1] * 1.19]
+    for place in places.values():
+        ends = [min(ends[0], place / 1.05), max(ends[1], place * 1.05)]
     return {
-        "field": "epsilon",
+        "field": "at" if places else "epsilon",
         "type": "quantitative",
         "title": "ε",
-        "scale": {"type": "log", "base": 2, "domain": [epsilons[0] / 1.19, epsilons[-1] * 1.19]},
+        "scale": {"type": "log", "base": 2, "domain": ends},
         "axis": {"values": list(epsilons), "format": "~g"},
     }
 
@@ -152,13 +171,17 @@ def _class_spec(
     curves: Sequence[ClassCurve], look: Mapping[str, Look], budgets: Sequence[str]
 ) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
+    entries = list(dict.fromkeys(curve.entry for curve in curves))
+    shares: dict[int, float] = {}
     for curve in curves:
+        shift = beside(entries.index(curve.entry), len(entries))
         columns = zip(curve.classes, curve.share, curve.mean, curve.low, curve.high)
         for position, (index, share, mean, low, high) in enumerate(columns):
+            shares[position] = round(100 * share, 2)
             row: dict[str, Any] = _names(curve)
-            row |= {"position": position, "class": index, "share": round(100 * share, 2)}
+            row |= {"position": _round(position + shift), "class": index, "share": shares[position]}
             rows.append(row | _percent(mean, low, high))
-    x = _class_axis({row["position"]: row["share"] for row in rows})
+    x = _class_axis(shares)
     whole = {"scale": {"domain": [0, 100]}}
     y = vega.y_axis("mean", "recall of the class (%)") | whole
     tooltip = vega.tooltip(
@@ -172,7 +195,9 @@ def _class_spec(
             y=vega.y_axis("low") | whole,
             y2={"field": "high"},
         ),
-        vega.layer(vega.points(45), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
+        vega.dots(
+            look, 45, {c.entry for c in curves if c.epsilon == "inf"}, x=x, y=y, tooltip=tooltip
+        ),
     ]
     shown = [vega.group(rows, layers, vega.color(look), vega.of_budget())]
     return vega.spec(shown, budget=budgets[-1] if budgets else "inf")
@@ -186,7 +211,7 @@ def _class_axis(shares: Mapping[int, float]) -> dict[str, Any]:
         "field": "position",
         "type": "quantitative",
         "title": "class, from rare to frequent (share of test nodes)",
-        "scale": {"domain": [-0.4, max(len(shares), 1) - 0.6], "nice": False},
+        "scale": {"domain": [-0.6, max(len(shares), 1) - 0.4], "nice": False},
         "axis": {"values": ticks, "labelExpr": names + "''", "grid": False},
     }
 

@@ -20,7 +20,7 @@ from dpgnn.report.figures.figure_data import (
     TrainingCurve,
 )
 from dpgnn.report.figures.parts import STAND_INS, Part
-from dpgnn.report.figures.style import FREE_DASHES, PALETTE, Look, looks
+from dpgnn.report.figures.style import FREE_DASHES, PALETTE, Look, beside, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -310,7 +310,7 @@ def _class_axis(axis: Axes, curves: Sequence[ClassCurve], look: Mapping[str, Loo
     size = 4.0 if max((len(curve.classes) for curve in curves), default=0) <= 12 else 2.5
     for offset, curve in enumerate(curves):
         style, private = look[curve.entry], curve.epsilon != "inf"
-        shift = (offset - (len(curves) - 1) / 2) * min(0.12, 0.6 / max(len(curves), 1))
+        shift = beside(offset, len(curves))
         x = [position + shift for position in range(len(curve.classes))]
         axis.plot(
             x,

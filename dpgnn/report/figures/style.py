@@ -53,10 +53,18 @@ class Look:
         return (0, tuple(0.8 * length for length in dash)) if dash else "-"
 
     def legend(self, *, free: bool, marked: bool = True, lined: bool = True) -> dict[str, Any]:
-        """What the page's legend draws: colour, dashes ("" solid, None no line), shape ("" none)."""
+        """What the page's legend draws: colour, dashes ("" solid, None no line), shape ("" none).
+
+        A marker without a line is hollow where there is no privacy.
+        """
         dash = " ".join(map(str, self.free_dash if free else self.dash))
-        shape = self.shape if marked else ""
-        return {"color": self.color, "dash": dash if lined else None, "shape": shape}
+        shape, hollow = self.shape if marked else "", free and not lined
+        return {
+            "color": self.color,
+            "dash": dash if lined else None,
+            "shape": shape,
+            "hollow": hollow,
+        }
 
 
 def look_at(position: int) -> Look:
@@ -76,3 +84,13 @@ def looks(info: StudyInfo) -> Mapping[str, Look]:
     """Entry name -> look; entries that the study states come before the points of sweeps."""
     ordered = sorted(info.entry_order, key=lambda name: ("~" in name, info.entry_order[name]))
     return {name: look_at(position) for position, name in enumerate(ordered)}
+
+
+def beside(position: int, count: int) -> float:
+    """Horizontal shift of one entry's dots from those of the others, in distances between values."""
+    return (position - (count - 1) / 2) * min(0.12, 0.6 / max(count, 1))
+
+
+def shifted(value: float, shift: float, *, log: bool) -> float:
+    """A value moved along its axis, which may be logarithmic with base 2."""
+    return value * 2**shift if log else value + shift

@@ -31,6 +31,17 @@ def points(size: int) -> dict[str, Any]:
     return {"type": "point", "filled": True, "size": size, "opacity": 1}
 
 
+def dots(
+    look: Mapping[str, Look], size: int, free: Collection[str], **encoding: Any
+) -> dict[str, Any]:
+    """A layer of points, each entry with its marker; those in `free` have no privacy and are hollow."""
+    inside = ["#ffffff" if name in free else style.color for name, style in look.items()]
+    scale = {"domain": list(look), "range": inside}
+    fill = {"field": "entry", "type": "nominal", "scale": scale, "legend": None}
+    mark = points(size) | {"filled": False, "strokeWidth": 1.2}
+    return layer(mark, fill=fill, shape=shape(look), **encoding)
+
+
 def group(
     rows: Sequence[Mapping[str, Any]],
     layers: Sequence[Mapping[str, Any]],

@@ -9,10 +9,10 @@ from typing import Any
 from dpgnn.report.figures import vega
 from dpgnn.report.figures.charts import Chart
 from dpgnn.report.figures.figure_data import FEW
-from dpgnn.report.figures.style import Look, look_at
+from dpgnn.report.figures.style import Look, look_at, shifted
 from dpgnn.report.paper.figures import PaperFigure
 from dpgnn.report.paper.panels import Line, Panel, PanelPoint
-from dpgnn.report.paper.printed import looks_of
+from dpgnn.report.paper.printed import looks_of, shift_of
 
 NUMBERS = (("mean", "mean"), ("interval", "95 %"), ("n", "n"))
 
@@ -55,27 +55,42 @@ def _lines(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
             tooltip=vega.tooltip(("entry", "series"), *NUMBERS),
         )  # fmt: skip
         groups.append(vega.group(levels, [shown], vega.color(look)))
-    rows = [_row(line, point) for line in panel.lines if not line.level for point in line.points]
-    if rows:
-        x: dict[str, Any] = {"field": "x", "type": "quantitative", "title": panel.x_title}
-        x["scale"] = {"type": "log", "base": 2} if panel.x_log else {"zero": False}
-        values = sorted({row["x"] for row in rows})
-        x["axis"] = {"format": "~g"} | ({"values": values} if len(values) <= 8 else {})
-        free = {line.label for line in panel.lines if line.free and not line.level}
-        tooltip = vega.tooltip(("entry", "series"), ("x", panel.x_title), *NUMBERS)
-        band, dash = vega.y_axis("low"), vega.dash(look, free)
-        dotted = panel.by_class or len(values) <= FEW
-        spread = {"type": "rule", "opacity": 0.5} if dotted else {"type": "area", "opacity": 0.15}
-        joined = vega.joined(rows, FEW, x=x, y=y, strokeDash=dash)
-        layers = [
-            vega.layer(spread, x=x, y=band, y2={"field": "high"}),
-            *([] if dotted else [joined]),
-            vega.layer(vega.points(50), x=x, y=y, shape=vega.shape(look), tooltip=tooltip),
-        ]  # fmt: skip
-        groups.append(vega.group(rows, layers, vega.color(look)))
+    moving = [line for line in panel.lines if not line.level]
+    if any(line.points for line in moving):
+        groups.append(_moving(panel, moving, look, y))
     if panel.majority is not None:
         groups.append(vega.majority(_round(panel.majority), y=y))
     return vega.spec(groups)
+
+
+def _moving(
+    panel: Panel, lines: Sequence[Line], look: Mapping[str, Look], y: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Lines with bands; across classes and over few values dots beside each other with intervals."""
+    values = sorted({_position(point) for line in lines for point in line.points})
+    dotted = panel.by_class or len(values) <= FEW
+    rows = []
+    for place, line in enumerate(lines):
+        shift = shift_of(place, len(lines), values, log=panel.x_log) if dotted else 0.0
+        for point in line.points:
+            rows.append(_row(line, point))
+            if dotted:
+                rows[-1]["at"] = _round(shifted(_position(point), shift, log=panel.x_log))
+    x: dict[str, Any] = {"field": "at" if dotted else "x", "type": "quantitative"}
+    x["title"] = panel.x_title
+    x["scale"] = {"type": "log", "base": 2} if panel.x_log else {"zero": False}
+    x["axis"] = {"format": "~g"} | ({"values": values} if len(values) <= 8 else {})
+    free = {line.label for line in lines if line.free}
+    tooltip = vega.tooltip(("entry", "series"), ("x", panel.x_title), *NUMBERS)
+    band, dash = vega.y_axis("low"), vega.dash(look, free)
+    spread = {"type": "rule", "opacity": 0.5} if dotted else {"type": "area", "opacity": 0.15}
+    joined = [] if dotted else [vega.joined(rows, FEW, x=x, y=y, strokeDash=dash)]
+    layers = [
+        vega.layer(spread, x=x, y=band, y2={"field": "high"}),
+        *joined,
+        vega.dots(look, 50, free if dotted else (), x=x, y=y, tooltip=tooltip),
+    ]
+    return vega.group(rows, layers, vega.color(look))
 
 
 def _bars(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
@@ -129,7 +144,7 @@ def _cloud(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
 
 
 def _row(line: Line, point: PanelPoint) -> dict[str, Any]:
-    row: dict[str, Any] = {"entry": line.label, "x": point.x, "mean": _round(point.mean)}
+    row: dict[str, Any] = {"entry": line.label, "x": _position(point), "mean": _round(point.mean)}
     row |= {"n": point.n, "interval": "one repeat"}
     if point.row is not None:
         row["row"] = point.row
@@ -137,6 +152,11 @@ def _row(line: Line, point: PanelPoint) -> dict[str, Any]:
         row |= {"low": _round(point.low), "high": _round(point.high)}
         row["interval"] = f"{point.low:.1f} to {point.high:.1f}"
     return row
+
+
+def _position(point: PanelPoint) -> float:
+    """x; a share of a budget is a round number but for its last digits."""
+    return float(f"{point.x:.6g}")
 
 
 def _round(value: float) -> float:

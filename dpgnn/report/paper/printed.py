@@ -13,7 +13,7 @@ from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.figures.figure_data import FEW
 from dpgnn.report.figures.figures import SIDE_BY_SIDE
-from dpgnn.report.figures.style import PALETTE, Look, look_at
+from dpgnn.report.figures.style import PALETTE, Look, look_at, shifted
 from dpgnn.report.paper.figures import PaperFigure, varied_words
 from dpgnn.report.paper.panels import Line, Panel
 
@@ -113,7 +113,7 @@ def _lines(axis: Axes, panel: Panel, look: Mapping[str, Look]) -> None:
             if point.low is not None and point.high is not None:
                 axis.axhspan(point.low, point.high, color=style.color, alpha=0.08, lw=0)
         elif dotted:
-            shift = _shift(moving.index(line), len(moving), values, log=panel.x_log)
+            shift = shift_of(moving.index(line), len(moving), values, log=panel.x_log)
             _dots(axis, line, style, name, shift, log=panel.x_log)
         elif len(line.points) <= FEW:
             _dots(axis, line, style, name, 0.0, log=panel.x_log)
@@ -149,7 +149,7 @@ def _band(axis: Axes, line: Line, style: Look, name: str) -> None:
 
 def _dots(axis: Axes, line: Line, style: Look, name: str, shift: float, *, log: bool) -> None:
     """Dots beside those of other lines; hollow without privacy."""
-    x = [p.x * 2**shift if log else p.x + shift for p in line.points]
+    x = [shifted(p.x, shift, log=log) for p in line.points]
     axis.plot(
         x, [p.mean for p in line.points], color=style.color, marker=style.marker, linestyle="",
         markerfacecolor="white" if line.free else style.color, label=name,
@@ -159,7 +159,7 @@ def _dots(axis: Axes, line: Line, style: Look, name: str, shift: float, *, log: 
             axis.vlines(place, point.low, point.high, color=style.color, alpha=0.5)
 
 
-def _shift(position: int, count: int, values: Sequence[float], *, log: bool) -> float:
+def shift_of(position: int, count: int, values: Sequence[float], *, log: bool) -> float:
     """Horizontal shift of one line's dots; all stay within a third of the distance to the next value."""
     at = [math.log2(value) if log else value for value in values]
     gap = min((after - before for before, after in zip(at, at[1:])), default=1.0)

@@ -134,6 +134,12 @@ async function draw(chart) {
     const boxes = [...chart.querySelectorAll("[data-entry]")];
     const hide = () => signal("hidden", boxes.filter((box) => !box.checked).map((box) => box.dataset.entry));
     boxes.forEach((box) => box.addEventListener("change", hide));
+    for (const pick of chart.querySelectorAll("[data-pick]")) {
+      pick.addEventListener("click", () => {
+        boxes.forEach((box) => { box.checked = Boolean(pick.dataset.pick); });
+        hide();
+      });
+    }
     chart.dataset.drawn = "yes";
   } catch (error) {
     chart.closest("figure").classList.add("broken");  // the printed form takes its place

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,62 @@ def test_no_line_joins_classes(charts: list[Chart]) -> None:
     for _, spec in charts[-2].panels:
         marks = [layer["mark"]["type"] for group in spec["layer"] for layer in group["layer"]]
         assert marks == ["rule", "point"]
+
+
+def symbols(spec: object) -> list[tuple[str, str]]:
+    """(fill, outline) of every dot as it is drawn."""
+    import vl_convert
+
+    text = vl_convert.vegalite_to_svg(json.dumps(spec))
+    dots = re.findall(r'<path[^>]*role="graphics-symbol"[^>]*>', text)
+    found = [dict(re.findall(r'(fill|stroke)="([^"]+)"', dot)) for dot in dots]
+    return [(dot["fill"].lower(), dot["stroke"].lower()) for dot in found]
+
+
+def test_dots_are_hollow_without_privacy_alone(charts: list[Chart], info: StudyInfo) -> None:
+    shown = charts[-2]
+    free = {item["color"].lower() for item in shown.legend if not item["private"]}
+    assert {item["hollow"] for item in shown.legend} == {True, False}
+    assert all(item["hollow"] != item["private"] for item in shown.legend)
+    for _, spec in shown.panels:
+        drawn = symbols(spec)
+        assert {edge for _, edge in drawn} & free
+        for fill, edge in drawn:
+            assert fill == ("#ffffff" if edge in free else edge)
+    for item in (*charts[0].legend, *charts[-1].legend):
+        assert not item["hollow"]  # a line of dashes says it
+
+
+@pytest.mark.parametrize("budgets", [(8.0,), (1.0, 8.0)])
+def test_dots_of_one_epsilon_stand_beside_each_other(
+    budgets: tuple[float, ...], written: Path, info: StudyInfo
+) -> None:
+    runs = load_runs(written / "studies" / "toy" / "runs", info.planned)
+    cells = build_cells(runs, info)
+    figure = with_budgets(figure_data.accuracy_figures(cells, rankings(cells))[0], *budgets)
+    panel = figure.panels[0]
+    twin = replace(panel.series[0], entry="mlp")
+    figure = replace(figure, panels=(replace(panel, series=(*panel.series, twin)),))
+    ((_, spec),) = accuracy_chart(figure, info).panels
+    group = spec["layer"][1]
+    rows = group["data"]["values"]
+    x = group["layer"][-1]["encoding"]["x"]
+    low, high = x["scale"]["domain"]
+    assert x["axis"]["values"] == list(budgets)
+    assert len({row["at"] for row in rows}) == len(rows) == len(budgets) * (len(panel.series) + 1)
+    for row in rows:
+        assert low < row["at"] < high
+        assert min(budgets, key=lambda one: abs(math.log(one / row["at"]))) == row["epsilon"]
+
+
+def test_dots_of_one_class_stand_beside_each_other(charts: list[Chart]) -> None:
+    for _, spec in charts[-2].panels:
+        (group,) = spec["layer"]
+        x = group["layer"][-1]["encoding"]["x"]
+        rows = [row for row in group["data"]["values"] if row["epsilon"] in ("inf", "8")]
+        places = {(row["class"], row["position"]) for row in rows}
+        assert len(places) == len(rows)
+        assert {round(row["position"]) for row in rows} == set(x["axis"]["values"])
 
 
 def test_every_shape_has_an_area_when_it_is_filled() -> None:

@@ -221,6 +221,21 @@ def test_entries_and_budgets_are_switched_in_the_charts(visit: Callable[..., Any
     wait_for(browser, f"{paths} != {old}")
 
 
+def test_all_entries_of_a_long_legend_are_switched_at_once(visit: Callable[..., Any]) -> None:
+    browser = visit(WIDE)
+    figure = "document.getElementById('toy-class-accuracy')"
+    count = f"return {figure}.querySelectorAll('.view svg path[role=graphics-symbol]').length"
+    checked = f"return {figure}.querySelectorAll('[data-entry]:checked').length"
+    before, entries = (int(browser.execute_script(script)) for script in (count, checked))
+    assert before > entries > 4
+    browser.execute_script(f"{figure}.querySelector('[data-pick=\"\"]').click()")
+    wait_for(browser, f"{count} === 0")
+    assert browser.execute_script(checked) == 0
+    browser.execute_script(f"{figure}.querySelector('[data-pick=all]').click()")
+    wait_for(browser, f"{count} === {before}")
+    assert browser.execute_script(checked) == entries
+
+
 def test_tables_become_cards_on_a_phone(visit: Callable[..., Any]) -> None:
     browser = visit(NARROW)
     cell = "document.querySelector('#toy-cells-table tbody td')"

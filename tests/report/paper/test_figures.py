@@ -316,6 +316,25 @@ def test_every_kind_is_drawn_the_same_twice_and_has_an_interactive_form(
     assert {row["entry"] for row in made.legend} == {"DP-GCN", "DP-MLP", "MLP"}
 
 
+def test_positions_are_read_as_round_numbers(runs: list[Run], info: StudyInfo) -> None:
+    shown = figure(kind="classes", epsilons=("8",))
+    (panel, *_) = panels_of(shown, build_cells(runs, info))
+    values = (0.1000002, 0.24999975, 4.0000005)
+    first = panel.lines[0].points[0]
+    points = tuple(replace(first, x=value) for value in values)
+    moved = [replace(line, level=False, points=points) for line in panel.lines]
+    dotted = replace(panel, lines=tuple(moved), x_log=True)
+    for panel in (dotted, replace(dotted, by_class=False)):
+        ((_, spec),) = chart("name", shown, [panel]).panels
+        group = next(group for group in spec["layer"] if len(group["data"]["values"]) > 1)
+        rows = group["data"]["values"]
+        for layer in group["layer"]:
+            assert layer["encoding"]["x"]["axis"]["values"] == [0.1, 0.25, 4.0]
+        assert {row["x"] for row in rows} == {0.1, 0.25, 4.0}
+        beside = {row["at"] for row in rows if "at" in row}
+        assert len(beside) == (len(rows) if panel.by_class else 0)
+
+
 def test_a_study_of_a_paper_gets_its_figures_and_their_table(
     runs: list[Run], info: StudyInfo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
