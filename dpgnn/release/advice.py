@@ -19,7 +19,7 @@ from dpgnn.accountants.population import check_delta
 from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, open_probability, positive, require
 from dpgnn.core.grouping import grouped
-from dpgnn.methods.base import Entry, Facts
+from dpgnn.methods.base import Entry, Facts, Progress
 from dpgnn.records.committed import Measured, committed, graph_facts
 from dpgnn.run.plan import stated_claims
 from dpgnn.training.evaluation import mean_interval
@@ -147,6 +147,9 @@ def advise(
 
     Guarantee: no data is read; the advice depends only on the given numbers and public records.
 
+    Every entry is planned for the graph, with its progress on stderr: about a minute at edge level, where
+    accounted choices are counted.
+
     Args:
         nodes, edges, classes: public numbers; an undirected edge counts once.
         epsilon: the budget.
@@ -170,7 +173,11 @@ def advise(
     nearest = _nearest({cell.epsilon for cell in cells}, epsilon)
     similar = _similar(lawful, asked)
     here = _by_entry([cell for cell in lawful if cell.epsilon == nearest], [*similar])
-    advised = sorted((_advised(each, asked) for each in here), key=_order)
+    advised, progress = [], Progress("advise: plan", len(here))
+    for number, each in enumerate(here, 1):
+        advised.append(_advised(each, asked))
+        progress.update(number)
+    advised.sort(key=_order)
     return Advice(asked=asked, epsilon=nearest, similar=similar, advised=tuple(advised))
 
 

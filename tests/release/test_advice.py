@@ -135,7 +135,10 @@ def test_the_command_prints_what_the_function_gives(
 ) -> None:
     flags = ["--nodes", "2708", "--edges", "5278", "--classes", "7", "--epsilon", "4"]
     assert main(["advise", *flags, "--json"]) == 0
-    values = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    values = json.loads(printed.out)
+    number = len(node.advised)
+    assert f"advise: plan: {number}/{number} " in printed.err.splitlines()[-1]
     assert [one["entry"] for one in values["advised"]] == [one.entry for one in node.advised]
     assert values["advised"][0]["noise"] == dict(node.advised[0].noise)
     assert main(["advise", *flags]) == 0
