@@ -81,6 +81,7 @@ def _moving(
     x["scale"] = {"type": "log", "base": 2} if panel.x_log else {"zero": False}
     x["axis"] = {"format": "~g"} | ({"values": values} if len(values) <= 8 else {})
     free = {line.label for line in lines if line.free}
+    hollow = {line.label for line in lines if line.free and (dotted or len(line.points) <= FEW)}
     tooltip = vega.tooltip(("entry", "series"), ("x", panel.x_title), *NUMBERS)
     band, dash = vega.y_axis("low"), vega.dash(look, free)
     spread = {"type": "rule", "opacity": 0.5} if dotted else {"type": "area", "opacity": 0.15}
@@ -88,7 +89,7 @@ def _moving(
     layers = [
         vega.layer(spread, x=x, y=band, y2={"field": "high"}),
         *joined,
-        vega.dots(look, 50, free if dotted else (), x=x, y=y, tooltip=tooltip),
+        vega.dots(look, 50, hollow, x=x, y=y, tooltip=tooltip),
     ]
     return vega.group(rows, layers, vega.color(look))
 

@@ -335,6 +335,26 @@ def test_positions_are_read_as_round_numbers(runs: list[Run], info: StudyInfo) -
         assert len(beside) == (len(rows) if panel.by_class else 0)
 
 
+def test_dots_that_no_line_joins_are_hollow_without_privacy(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    shown = figure(kind="classes", epsilons=("8",))
+    (panel, *_) = panels_of(shown, build_cells(runs, info))
+    first, second = (replace(line, level=False) for line in panel.lines[:2])
+    spot = first.points[0]
+    line = replace(first, free=False, points=tuple(replace(spot, x=x) for x in (1.0, 2.0, 4.0)))
+    for number, hollow in ((2, True), (3, False)):
+        points = tuple(replace(spot, x=x) for x in (1.0, 2.0, 4.0)[:number])
+        lines = (line, replace(second, free=True, points=points))
+        mixed = replace(panel, by_class=False, lines=lines)
+        ((_, spec),) = chart("name", shown, [mixed]).panels
+        group = next(group for group in spec["layer"] if len(group["data"]["values"]) > 1)
+        scale = group["layer"][-1]["encoding"]["fill"]["scale"]
+        inside = dict(zip(scale["domain"], scale["range"]))
+        assert (inside[second.label] == "#ffffff") == hollow
+        assert inside[first.label] != "#ffffff"
+
+
 def test_a_study_of_a_paper_gets_its_figures_and_their_table(
     runs: list[Run], info: StudyInfo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
