@@ -7,6 +7,7 @@ import json
 import random
 import re
 import statistics
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from helpers import run_tool
 from studies import known
 
-from dpgnn.records.archive import read_archive
+from dpgnn.records.archive import read_archive, read_texts
 from dpgnn.records.schema import read_record
 from dpgnn.training.evaluation import mean_interval
 
@@ -270,6 +271,31 @@ def test_a_cell_of_the_reference_is_made_again(repository: Path, tmp_path: Path)
     made = json.loads((results / "studies" / "quick" / "runs" / run / "record.json").read_text())
     kept = repository / "docs" / "reference" / "quick" / "runs" / run / "record.json"
     assert made["metrics"] == json.loads(kept.read_text())["metrics"]
+
+
+def test_the_page_names_the_private_entries_that_no_audit_covers(repository: Path) -> None:
+    study = repository / "docs" / "reference" / "headtohead"
+    private, audited = set(), Counter[tuple[str, ...]]()
+    for record in _records(study):
+        key = record["key"]
+        if "~" not in key["entry"] and key["epsilon"] != "inf":
+            private.add((key["dataset"], key["setting"], key["entry"]))
+    for name in read_texts(study / "audits", "audits"):
+        audited[tuple(name.split(".")[:3])] += 1
+    left = {
+        ("whole", "features"), ("bounded", "features"), ("whole", "dpar-random"),
+        ("bounded", "dpar-random"), ("whole", "caribou-node-paper"),
+    }  # fmt: skip
+    for dataset in ("digits", "cora", "citeseer"):
+        pairs = {place[1:] for place in private if place[0] == dataset}
+        chosen = {pair for pair in pairs if pair[1].startswith("acc-")}
+        covered = {place[1:]: count for place, count in audited.items() if place[0] == dataset}
+        assert pairs - set(covered) == left | chosen
+        assert set(covered) <= pairs
+        assert set(covered.values()) == {3}
+        page = " ".join((repository / "docs" / "audits.md").read_text().split())
+        assert f"{len(covered)} of {len(pairs)} pairs of private entry and setting" in page
+        assert f"{len(chosen)} accounted choices" in page
 
 
 def test_what_edges_are_worth_is_that_of_the_records(repository: Path) -> None:
