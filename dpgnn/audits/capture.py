@@ -21,7 +21,7 @@ from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.audits.canary import AuditGraph
 from dpgnn.core.randomness import FreshSecrets, Randomness
 from dpgnn.core.storage import Store
-from dpgnn.methods.base import Entry, Facts, Performance, PlannedRun, SilentContext
+from dpgnn.methods.base import Entry, Facts, Fitted, Performance, PlannedRun, SilentContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,7 +94,7 @@ class Case:
             )
         return graph, split, sample
 
-    def fit(self, world: tuple[Any, Any, Any], seed: int, plan: Plan | None = None) -> None:
+    def fit(self, world: tuple[Any, Any, Any], seed: int, plan: Plan | None = None) -> Fitted:
         """The method's own fit in a world, on its own streams."""
         graph, split, sample = world
         chosen = plan or self.plan
@@ -110,7 +110,7 @@ class Case:
             performance=Performance(),
             label="audit",
         )
-        methods.get(self.entry.method).fit(PlannedRun(
+        return methods.get(self.entry.method).fit(PlannedRun(
             entry=self.entry, graph=graph, split=split, prepared=sample, plan=chosen, context=context,
         ))  # fmt: skip
 

@@ -19,9 +19,10 @@ from dpgnn.accountants.events import Event, FixedSizeRoots, compose, compose_all
 from dpgnn.accountants.plan import Mechanism
 from dpgnn.audits import mechanics, release_audit, training_audit
 from dpgnn.audits.capture import CannotAudit
+from dpgnn.audits.choice_audit import audit_choice
 from dpgnn.audits.findings import Finding
 from dpgnn.audits.power import Design, detectable
-from dpgnn.audits.request import AuditRequest, case_of
+from dpgnn.audits.request import AuditRequest, case_of, claimed_plan
 from dpgnn.audits.statistics import ClaimLine, judge
 from dpgnn.core import seeds
 from dpgnn.core.storage import Store
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
 
 # runs of one world that a process makes between two saves
 CHUNK = 25
-# why the choice among runs is not audited itself
-CHOICE = (
-    "the runs among which is chosen are audited one by one; how far a record moves their score is measured "
-    "on neighbours, and the choice is counted by theorem 19"
-)
 
 
 def audit(request: AuditRequest) -> tuple[Finding, ...]:
@@ -48,17 +44,9 @@ def audit(request: AuditRequest) -> tuple[Finding, ...]:
         ValueError: the plan cannot be made.
     """
     one_thread()
-    runs = _runs(request)
-    if runs:
-        found = [
-            dataclasses.replace(finding, mechanism=f"run {place}: {finding.mechanism}")
-            for place, run in runs.items()
-            for finding in audit(run)
-        ]
-        return (*found, Finding(mechanism="choice", attack="none", verdict=None, reason=CHOICE))
+    found = list(of_runs(request, audit))
     seed = seeds.child_seed(request.root_seed, "audit", part="again")
     second = dataclasses.replace(request, root_seed=seed, label=f"{request.label} again")
-    found = []
     for name, first in _audits(request):
         finding = guarded(name, first)
         if finding.accuses:
@@ -67,32 +55,39 @@ def audit(request: AuditRequest) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _runs(request: AuditRequest) -> dict[int, AuditRequest]:
-    """Runs of other methods that the entry's fit executes, by their place; of equal plans the first.
+def of_runs(
+    request: AuditRequest, audited: Callable[[AuditRequest], tuple[Finding, ...]]
+) -> Iterator[Finding]:
+    """Findings about runs of other methods that the entry's fit executes; of equal plans the first run's.
 
     Each is audited as an entry of its own, within the epsilon that its part of the plan comes to.
+
+    Args:
+        request: of the entry.
+        audited: the audit of a run.
     """
     method = methods.get(request.entry.method)
     if method.inner is no_runs:
-        return {}
-    if request.facts is None:
-        plan = case_of(request).plan
-    else:
-        plan = method.plan(request.entry, request.facts, request.budget)
-    found: dict[Any, tuple[int, AuditRequest]] = {}
-    for place, (entry, own_plan) in enumerate(method.inner(request.entry, plan)):
-        epsilon = own_plan.claims[0].epsilon
-        budget = dataclasses.replace(request.budget, epsilon=epsilon)
-        own = dataclasses.replace(
+        return
+    seen = set()
+    for place, (entry, plan) in enumerate(method.inner(request.entry, claimed_plan(request))):
+        events = tuple(each.event for each in plan.mechanisms)
+        if events in seen:
+            continue
+        seen.add(events)
+        budget = dataclasses.replace(request.budget, epsilon=plan.claims[0].epsilon)
+        run = dataclasses.replace(
             request, entry=entry, budget=budget, label=f"{request.label} run {place}"
         )
-        found.setdefault(tuple(each.event for each in own_plan.mechanisms), (place, own))
-    return dict(found.values())
+        for finding in audited(run):
+            yield dataclasses.replace(finding, mechanism=f"run {place}: {finding.mechanism}")
 
 
 def _audits(request: AuditRequest) -> list[tuple[str, Callable[[], Finding]]]:
     """Names of the plan's private mechanisms (releases grouped), and the audit of each."""
-    plan = case_of(request).plan
+    plan = claimed_plan(request)
+    if methods.get(request.entry.method).inner is not no_runs:
+        return [(each.name, partial(audit_choice, request, each)) for each in plan.mechanisms]
     delta = plan.claims[0].delta
     found: list[tuple[str, Callable[[], Finding]]] = [
         (mechanism.name, partial(_training, request, mechanism, delta))

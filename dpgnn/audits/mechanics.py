@@ -103,10 +103,10 @@ def examine_loop(
 def _of_noise(z: np.ndarray, sums: np.ndarray) -> dict[str, float]:
     """p-values of standard noise z and the sums, both (steps, coordinates), in planned deviations."""
     return {
-        "noise deviation": _two_sided(float((z**2).sum()), z.size),
-        "noise of every step": _smallest([_two_sided(float((r**2).sum()), r.size) for r in z]),
-        "fresh noise": _normal(float((z[1:] * z[:-1]).sum()) / math.sqrt(z[1:].size)),
-        "divisor": _normal(_slope(z, sums)),
+        "noise deviation": two_sided(float((z**2).sum()), z.size),
+        "noise of every step": _smallest([two_sided(float((r**2).sum()), r.size) for r in z]),
+        "fresh noise": normal(float((z[1:] * z[:-1]).sum()) / math.sqrt(z[1:].size)),
+        "divisor": normal(_slope(z, sums)),
     }
 
 
@@ -126,18 +126,18 @@ def _certain(aim: Aim, mechanism: Mechanism, batches: list[np.ndarray]) -> list[
     )
     stated = bound * sum(allowed)
     return [
-        _plain("clipping", largest <= bound * (1 + _ROUNDING), f"norm {largest:.6g} of {bound:.6g}"),
-        _plain(
+        plain("clipping", largest <= bound * (1 + _ROUNDING), f"norm {largest:.6g} of {bound:.6g}"),
+        plain(
             "noise over clipping norm", multiplier >= planned * (1 - 1e-9),
             f"{multiplier:.6g} of {planned:.6g}",
         ),
-        _plain("batch without replacement", repeats == 0, f"{repeats} repeated roots"),
-        _plain(
+        plain("batch without replacement", repeats == 0, f"{repeats} repeated roots"),
+        plain(
             "changed roots",
             _stochastic(aim) or (changed[0] <= allowed[0] and changed[1] <= allowed[1]),
             f"{changed} of {allowed}",
         ),
-        _plain(
+        plain(
             "shift of the sum", aim.moved() <= stated * (1 + _ROUNDING),
             f"{aim.moved():.6g} of {stated:.6g}",
         ),
@@ -153,15 +153,18 @@ def _largest_norm(rows: np.ndarray) -> float:
     return float(np.linalg.norm(rows, axis=1).max(initial=0.0))
 
 
-def _plain(name: str, passed: bool, found: str) -> Check:
+def plain(name: str, passed: bool, found: str) -> Check:
+    """A test without randomness."""
     return Check(name=name, passed=bool(passed), p_value=float(passed), found=found)
 
 
-def _two_sided(value: float, freedom: int) -> float:
+def two_sided(value: float, freedom: int) -> float:
+    """p-value of a chi-squared value, for both sides."""
     return float(min(1.0, 2 * min(chi2.cdf(value, freedom), chi2.sf(value, freedom))))
 
 
-def _normal(value: float) -> float:
+def normal(value: float) -> float:
+    """p-value of a standard normal value, for both sides."""
     return float(2 * norm.sf(abs(value)))
 
 

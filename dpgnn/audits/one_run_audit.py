@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import compose, parts
 from dpgnn.audits import release_audit, training_audit
-from dpgnn.audits.entry_audit import guarded, one_thread
+from dpgnn.audits.entry_audit import guarded, of_runs, one_thread
 from dpgnn.audits.findings import Finding
-from dpgnn.audits.request import case_of
+from dpgnn.audits.request import case_of, claimed_plan
 from dpgnn.audits.statistics import ClaimLine
 from dpgnn.core import seeds
 from dpgnn.core.checks import at_least
@@ -35,8 +37,10 @@ def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding,
     """
     at_least("one-run canaries", num_canaries, 8)
     one_thread()
+    found = list(of_runs(request, partial(audit_in_one_run, num_canaries=num_canaries)))
+    if found:
+        return (*found, _left_out(claimed_plan(request).mechanisms))
     case = case_of(request)
-    found = []
     for mechanism in case.plan.mechanisms:
         if mechanism.clipping_norm is not None:
             print(f"{request.label} {mechanism.name}: one run", file=sys.stderr, flush=True)
@@ -47,10 +51,14 @@ def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding,
             )  # fmt: skip
     releases = release_audit.release_mechanisms(case.plan)
     if releases:
-        reason = "one-run audits are for clipped sums; run without --one-run"
-        names = "+".join(mechanism.name for mechanism in releases)
-        found.append(Finding(mechanism=names, attack="none", verdict=None, reason=reason))
+        found.append(_left_out(releases))
     return tuple(found)
+
+
+def _left_out(mechanisms: Sequence[Mechanism]) -> Finding:
+    reason = "one-run audits are for clipped sums; run without --one-run"
+    names = "+".join(mechanism.name for mechanism in mechanisms)
+    return Finding(mechanism=names, attack="none", verdict=None, reason=reason)
 
 
 def _one(request: AuditRequest, case: Case, mechanism: Mechanism, num_canaries: int) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 from scipy.stats import binom
 
 from dpgnn.accountants.composition import curve
-from dpgnn.accountants.events import Event, RandomizedResponse, compose, compose_all, parts
+from dpgnn.accountants.events import BestOf, Event, RandomizedResponse, compose, compose_all, parts
 from dpgnn.audits.statistics import ClaimLine
 
 # factors by which noise may be too small; the first detectable one is reported
@@ -55,11 +55,13 @@ class Detectable:
 
 
 def weakened(event: Event[Any], factor: float) -> Event[Any]:
-    """The event with its noise divided by a factor (for randomised response, the odds to that power)."""
+    """The event with its noise divided by a factor; for randomised response, the odds to that power."""
     return compose_all(*(compose(_less(part, factor), count) for part, count in parts(event)))
 
 
 def _less(part: Any, factor: float) -> Any:
+    if isinstance(part, BestOf):
+        return dataclasses.replace(part, runs=tuple(weakened(run, factor) for run in part.runs))
     if isinstance(part, RandomizedResponse):
         odds = [_odds(p) ** factor for p in (part.one_if_one, part.one_if_zero)]
         one, zero = (value / (1 + value) for value in odds)
@@ -85,18 +87,30 @@ def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> De
     """
     lines = [ClaimLine.of(curve(design.event)) for design in designs]
 
-    def seen(position: int) -> bool:
-        factor = FACTORS[position]
+    def seen(factor: float) -> bool:
         return any(
-            _power(ClaimLine.of(curve(weakened(d.event, factor * d.attained_share))), line, d)
-            >= POWER
+            power(
+                ClaimLine.of(curve(weakened(d.event, factor * d.attained_share))), line,
+                num_scores=d.num_scores, level=d.level,
+            ) >= POWER
             for d, line in zip(designs, lines)
-        )
+        )  # fmt: skip
 
+    return first_seen(seen, whole, delta)
+
+
+def first_seen(seen: Callable[[float], bool], whole: Event[Any], delta: float) -> Detectable:
+    """The smallest factor in `FACTORS` that is seen, by bisection, and what all steps then cost.
+
+    Args:
+        seen: whether a factor is detected with probability `POWER`; of larger factors so are all.
+        whole: the mechanism's event with all planned steps.
+        delta: of the reported epsilon.
+    """
     low, high = 0, len(FACTORS)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if seen(middle) else (middle + 1, high)
+        low, high = (low, middle) if seen(FACTORS[middle]) else (middle + 1, high)
     if low == len(FACTORS):
         return Detectable(noise_factor=None, epsilon=None)
     # pure claims: the loss with almost no mass above it
@@ -106,9 +120,15 @@ def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> De
     )
 
 
-def _power(true: ClaimLine, claimed: ClaimLine, design: Design) -> float:
-    """Largest probability of detection over the tests on the true curve."""
-    count, error = design.num_scores, design.level / 2
+def power(true: ClaimLine, claimed: ClaimLine, *, num_scores: int, level: float) -> float:
+    """Largest probability of detection over the tests on the true line.
+
+    Args:
+        true, claimed: lines.
+        num_scores: scores of each world in the tested half.
+        level: of the test.
+    """
+    count, error = num_scores, level / 2
     counts = np.arange(count + 1)
     low = np.concatenate([[0.0], betaincinv(counts[1:], count - counts[1:] + 1, error)])
     best = 0.0

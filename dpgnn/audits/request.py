@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpgnn import methods
@@ -14,7 +15,7 @@ from dpgnn.audits.capture import Case, caught_plan
 from dpgnn.core.checks import at_least, open_probability, require
 from dpgnn.core.randomness import Randomness
 from dpgnn.core.storage import sha256_json
-from dpgnn.methods.base import Entry, Facts
+from dpgnn.methods.base import Entry, Facts, no_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 MOST_ROOTS = 160
 # nodes of an audit graph that may not be training roots (validation, test and the canary)
 MARGIN = 8
+# options that say how many roots a batch has
+BATCHES = ("expected_batch_size", "batch_size")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,6 +102,19 @@ def case_of(request: AuditRequest) -> Case:
     return _case(request, entry, recipe, plan)
 
 
+@lru_cache(maxsize=4)
+def claimed_plan(request: AuditRequest) -> Plan:
+    """The plan whose claim is audited: for a choice among runs that of the data set, else that of `case_of`.
+
+    Raises:
+        ValueError: the plan cannot be made.
+    """
+    method = methods.get(request.entry.method)
+    if method.inner is no_runs or request.facts is None:
+        return case_of(request).plan
+    return method.plan(request.entry, request.facts, request.budget)
+
+
 def _case(request: AuditRequest, entry: Entry, recipe: AuditGraph, plan: Plan) -> Case:
     return Case(
         entry=entry, recipe=recipe, plan=plan, root_seed=request.root_seed,
@@ -107,14 +123,20 @@ def _case(request: AuditRequest, entry: Entry, recipe: AuditGraph, plan: Plan) -
 
 
 def _fitting(entry: Entry, num_train: int, num_here: int) -> Entry:
-    """The entry with a batch that its data set can fill and the audit graph cannot at the same rate."""
-    training = getattr(entry.options, "training", None)
-    batch = getattr(training, "expected_batch_size", None)
-    if not isinstance(batch, int) or batch <= num_here - MARGIN or batch > num_train:
-        return entry
-    size = max(1, round(batch * (num_here - MARGIN) / num_train))
-    smaller = dataclasses.replace(training, expected_batch_size=size)  # type: ignore[type-var]
-    return dataclasses.replace(entry, options=dataclasses.replace(entry.options, training=smaller))
+    """The entry with batches that its data set can fill and the audit graph cannot at the same rate."""
+    return dataclasses.replace(entry, options=_smaller(entry.options, num_train, num_here - MARGIN))
+
+
+def _smaller(options: Any, num_train: int, room: int) -> Any:
+    """The same for options, also those of parts of the method."""
+    changed: dict[str, Any] = {}
+    for each in dataclasses.fields(options):
+        value = getattr(options, each.name)
+        if dataclasses.is_dataclass(value):
+            changed[each.name] = _smaller(value, num_train, room)
+        elif each.name in BATCHES and isinstance(value, int) and room < value <= num_train:
+            changed[each.name] = max(1, round(value * room / num_train))
+    return dataclasses.replace(options, **changed)
 
 
 def recipe_of(entry: Entry, facts: Facts | None = None) -> AuditGraph:

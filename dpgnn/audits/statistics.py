@@ -58,6 +58,15 @@ class ClaimLine:
         return cls(deltas=np.array([curve.delta(float(epsilon)) for epsilon in _EPSILONS]))
 
     @classmethod
+    def of_rates(cls, right: np.ndarray, wrong: np.ndarray) -> ClaimLine:
+        """The line of known tests.
+
+        Args:
+            right, wrong: float64 (num_tests,), their true-positive and false-alarm rates.
+        """
+        return cls(deltas=np.array([max(0.0, np.max(right - f * wrong)) for f in _FACTORS]))
+
+    @classmethod
     def of_pair(cls, epsilon: float, delta: float) -> ClaimLine:
         """The line of a single (epsilon, delta) guarantee.
 

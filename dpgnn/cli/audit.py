@@ -61,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
     """
     from dpgnn.audits.entry_audit import audit
     from dpgnn.audits.one_run_audit import audit_in_one_run
-    from dpgnn.audits.request import case_of
+    from dpgnn.audits.request import claimed_plan
     from dpgnn.core.checks import at_least
     from dpgnn.core.checksums import write_checksums
     from dpgnn.core.paths import Paths
@@ -76,8 +76,8 @@ def main(args: argparse.Namespace) -> int:
     request = request_of(study, key, args)
     attacks = Paths(results=args.results).study(study.name) / "attacks"
     attacked = [] if args.no_attacks else attacks_on(attacks, key)
+    claims = claimed_plan(request).claims
     findings = audit_in_one_run(request, args.one_run) if args.one_run else audit(request)
-    claims = case_of(request).plan.claims
     write_json(args.out, [*(recorded(finding, key, claims[0]) for finding in findings), *attacked])
     write_checksums(args.out.with_suffix(".sha256"), [args.out])
     print(_table(findings, key, claims))
@@ -231,6 +231,7 @@ def recorded(finding: Finding, key: RunKey, claim: Claim) -> dict[str, Any]:
         "privacy_unit": claim.privacy_unit,
         "relation": claim.relation,
         "claimed_epsilon": claim.epsilon if math.isfinite(claim.epsilon) else None,
+        "claimed_delta": claim.delta,
         "num_steps": finding.num_steps,
         "attained_share_of_sensitivity": finding.attained_share,
         "checks": [

@@ -7,8 +7,11 @@ another graph they may differ by more than the intervals show.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dpgnn import methods
@@ -28,6 +31,7 @@ STUDY = (
     "headtohead"  # one configuration for each method on all graphs, so that scores can be compared
 )
 SIMILAR = 3
+THREADS = 4  # entries planned at once, on as many cores; a plan holds its curves in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,9 +178,10 @@ def advise(
     similar = _similar(lawful, asked)
     here = _by_entry([cell for cell in lawful if cell.epsilon == nearest], [*similar])
     advised, progress = [], Progress("advise: plan", len(here))
-    for number, each in enumerate(here, 1):
-        advised.append(_advised(each, asked))
-        progress.update(number)
+    with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
+        for number, each in enumerate(pool.map(partial(_advised, asked=asked), here), 1):
+            advised.append(each)
+            progress.update(number)
     advised.sort(key=_order)
     return Advice(asked=asked, epsilon=nearest, similar=similar, advised=tuple(advised))
 

@@ -175,3 +175,13 @@ def test_what_is_accused_is_audited_again_with_new_seeds_and_both_must_accuse(mo
     assert len(set(seeds_used)) == 2
     assert (finding.accuses, finding.outcome) == (True, "passed")
     assert finding.p_value == pytest.approx(0.8)
+
+
+def test_so_is_a_batch_of_a_part_of_the_method():
+    """CARIBOU at node level trains an encoder and a head in batches of their own."""
+    node = {"encoder": {"batch_size": 256, "num_epochs": 2}, "head": {"batch_size": 8}}
+    changes = {"mode": "published", "relation": "replace-one", "facts": FACTS}
+    case = case_of(request("caribou", "node-bounded", options={"node": node}, **changes))
+    (event, _), *_ = parts(case.plan.mechanism("encoder").event)
+    assert event.batch_size / event.population == pytest.approx(256 / FACTS.num_train, rel=0.06)
+    assert case.entry.options.node.head.batch_size == 8

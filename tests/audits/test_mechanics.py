@@ -98,9 +98,7 @@ def test_a_root_drawn_twice_is_seen(audited: tuple[Aim, Mechanism]) -> None:
 
 def test_p_values_of_correct_noise_are_uniform() -> None:
     rng = np.random.default_rng(0)
-    squares = [
-        mechanics._two_sided(float((rng.normal(size=50) ** 2).sum()), 50) for _ in range(500)
-    ]
+    squares = [mechanics.two_sided(float((rng.normal(size=50) ** 2).sum()), 50) for _ in range(500)]
     slopes = []
     for _ in range(500):
         z, sums = rng.normal(size=(2, 40))

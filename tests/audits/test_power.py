@@ -17,7 +17,7 @@ from dpgnn.accountants.events import (
     compose_all,
     parts,
 )
-from dpgnn.audits.power import FACTORS, POWER, Design, _power, detectable, weakened
+from dpgnn.audits.power import FACTORS, POWER, Design, detectable, power, weakened
 from dpgnn.audits.statistics import ClaimLine, judge
 
 GAUSSIAN = GaussianRelease(relation="add-remove", noise_stddev=1.0, sensitivity=1.0)
@@ -53,7 +53,8 @@ def test_the_power_is_that_of_simulated_audits(factor: float) -> None:
     """Scores of a Gaussian whose noise is too small; the judge chooses its test on the first half."""
     claimed = ClaimLine.of(curve(GAUSSIAN))
     asked = design(60)
-    expected = _power(ClaimLine.of(curve(weakened(GAUSSIAN, factor))), claimed, asked)
+    true = ClaimLine.of(curve(weakened(GAUSSIAN, factor)))
+    expected = power(true, claimed, num_scores=asked.num_scores, level=asked.level)
     rng, accused, trials = np.random.default_rng(0), 0, 60
     for _ in range(trials):
         scores = (rng.normal(factor, 1, 120), rng.normal(0, 1, 120))

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.core.checks import require
+from dpgnn.core.doors import Door
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Fitted, PlannedRun, SilentContext
 from dpgnn.methods.releases import Calls, Draw, Move, noised, release
@@ -52,14 +53,14 @@ def fit_best(run: PlannedRun, plan: SelectedPlan) -> Fitted:
     )  # fmt: skip
     for mechanism in plan.mechanisms:
         run.context.ledger.enter(mechanism.name)
-    streams, entries = run.context.streams, candidates(run.entry)
+    streams, many = run.context.streams, len(run.entry.options.candidates)
     best: _Run | None = None
     for number in range(run.entry.options.law.draw(streams.numpy("selection", stage="runs"))):
         draw = streams.numpy("selection", stage="candidate", run=number)
-        place = int(draw.integers(len(entries)))
+        place = int(draw.integers(many))
         planned = plan.runs[place]
         inner = replace(run, plan=planned, context=_inner(run.context, planned, number))
-        made = _made(inner, entries[place], place)
+        made = _made(inner, place)
         if best is None or made.score > best.score:
             best = made
     assert best is not None
@@ -75,17 +76,28 @@ def _inner(context: Context, plan: Plan, number: int) -> Context:
     )  # fmt: skip
 
 
-def _made(run: PlannedRun, candidate: Entry, place: int) -> _Run:
+def _made(run: PlannedRun, place: int) -> _Run:
     """One run, whose plan and context are its own."""
-    base = base_of(run.entry)
-    own = replace(run.plan, mechanisms=without_score(run.plan.mechanisms))
-    fitted = base.fit(replace(run, entry=candidate, graph=base.sees(run.graph), plan=own))
-    right = right_answers(run.entry, candidate, fitted, run.graph, run.split)
+    fitted, right = trained(run, place)
     noise = 0.0
-    if score_of(run.entry).sensitivity:
+    if any(each.name == SCORE for each in run.plan.mechanisms):
         noise = run.context.ledger.enter(SCORE).noise_stddev
     score = noisy_score(right, noise, normal_draw(run.context, SCORE))
     return _Run(fitted=fitted, place=place, score=score)
+
+
+@Door
+def trained(run: PlannedRun, place: int) -> tuple[Fitted, int]:
+    """What a run of a candidate leaves, and how many validation nodes it answers right; sensitive.
+
+    Args:
+        run: of the entry of `selected`, with the run's plan and context.
+        place: of the candidate.
+    """
+    base, candidate = base_of(run.entry), candidates(run.entry)[place]
+    own = replace(run.plan, mechanisms=without_score(run.plan.mechanisms))
+    fitted = base.fit(replace(run, entry=candidate, graph=base.sees(run.graph), plan=own))
+    return fitted, right_answers(run.entry, candidate, fitted, run.graph, run.split)
 
 
 def without_score(mechanisms: Sequence[Mechanism]) -> tuple[Mechanism, ...]:

@@ -6,6 +6,7 @@ LaTeX of papers' tables), the figures and the README's front figure. No number i
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -47,7 +48,7 @@ from dpgnn.report.paper.pivot import pivot_csv, pivot_latex
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.code_states import code_states_table
 from dpgnn.report.tables.rows import StatusRow
-from dpgnn.report.tables.table import Table, markdown_text, to_csv, to_latex
+from dpgnn.report.tables.table import Table, committed_name, markdown_text, to_csv, to_latex
 from dpgnn.report.tables.tuned_ranks import side_by_side, what_accounting_costs
 from dpgnn.report.tables.tuning import CHOSEN
 
@@ -141,6 +142,15 @@ def _figures(results: StudyResults, folder: Path) -> list[Job]:
     ]
 
 
+def _write_csv(path: Path, text: str) -> None:
+    """Write CSV, compressed where the name says so; without the time, so that equal text has equal bytes."""
+    if path.suffix != ".gz":
+        write_text(path, text)
+        return
+    with atomic_write(path) as file:
+        file.write(gzip.compress(text.encode(), mtime=0))
+
+
 def _write_tables(results: StudyResults, folder: Path) -> None:
     """A study's tables as CSV, the paper's as LaTeX too; what earlier ones left goes first.
 
@@ -148,7 +158,7 @@ def _write_tables(results: StudyResults, folder: Path) -> None:
     So are the labels of the longest tables.
     """
     for stale in (
-        path for kind in ("csv", "md", "tex", "txt") for path in folder.glob(f"*.{kind}")
+        path for kind in ("csv", "csv.gz", "md", "tex", "txt") for path in folder.glob(f"*.{kind}")
     ):
         stale.unlink()
     # runs are the records themselves; seconds of cost are those of one execution
@@ -158,7 +168,7 @@ def _write_tables(results: StudyResults, folder: Path) -> None:
             away = left_out(table.name)
             columns = [column for column in table.columns if column.key not in away]
             shown = replace(table, columns=columns)
-            write_text(folder / f"{table.name}.csv", committed_csv(shown))
+            _write_csv(folder / committed_name(table.name), committed_csv(shown))
             if table.name.startswith("paper-"):
                 write_text(folder / f"{table.name}.tex", to_latex(table))
     for table in results.papers:

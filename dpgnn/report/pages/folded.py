@@ -21,7 +21,7 @@ from dpgnn.report.paper.pivot import NOTE, VERDICTS, at_the_ends, pivot, verdict
 from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.claims_table import AuditRow
-from dpgnn.report.tables.table import Table, format_value, markdown_text
+from dpgnn.report.tables.table import Table, committed_name, format_value, markdown_text
 
 MAX_ROWS = 20  # a longer table is in its file only
 LONGEST = 24  # lines of a paper's table in its own layout; a longer one is summarised
@@ -35,7 +35,7 @@ PART = re.compile(r"(?: \(|, )\d+ of \d+\)$")  # of a figure that is one of seve
 
 def csv_link(info: StudyInfo, name: str) -> str:
     """A link to a table's CSV, from a page of docs/results."""
-    return f"[CSV](../reference/{info.name}/tables/{name}.csv)"
+    return f"[CSV](../reference/{info.name}/tables/{committed_name(name)})"
 
 
 def paper_tables_lines(info: StudyInfo, tables: Sequence[Table[PaperRow]]) -> list[str]:

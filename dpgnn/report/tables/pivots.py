@@ -14,7 +14,14 @@ from typing import Any, TypeVar
 from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import UNCOVERED_WORDS
 from dpgnn.report.tables.rows import ClaimRow, MeanRankRow, RankingRow, SpreadRow, marked
-from dpgnn.report.tables.table import DASH, epsilon_text, format_value, signed, without_tags
+from dpgnn.report.tables.table import (
+    DASH,
+    committed_name,
+    epsilon_text,
+    format_value,
+    signed,
+    without_tags,
+)
 
 CLEAR = ("ahead", "behind")
 S = TypeVar("S", bound=SpreadRow)
@@ -151,7 +158,7 @@ def guarantee_lines(rows: Sequence[Guarantee]) -> list[str]:
         )
         body.append(
             [
-                f"[{study}](reference/{study}/tables/claims.csv)", method,
+                f"[{study}](reference/{study}/tables/{committed_name('claims')})", method,
                 _with_bounds(unit, claims), str(len(here)),
                 _range([claim.claimed for claim in claims]), _proved(claims),
                 links or "none known",

@@ -24,6 +24,10 @@ Kind = Literal[
     "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
 ]
 MEASURED = ("percent", "points", "p")  # kinds of scores, their differences and p values
+COMPRESSED = (
+    "claims",
+    "differences",
+)  # in docs/reference: a row for every cell, and more than a megabyte
 Row = Mapping[str, Any]
 R = TypeVar("R", covariant=True)
 DASH = "–"
@@ -179,6 +183,11 @@ def interval_text(low: float | None, high: float | None, kind: Kind = "percent")
     if low is None or high is None:
         return DASH
     return f"{format_value(low, kind)} to {format_value(high, kind)}"
+
+
+def committed_name(table: str) -> str:
+    """File name of a table in docs/reference; the longest are compressed, which readers of CSV undo."""
+    return f"{table}.csv.gz" if table in COMPRESSED else f"{table}.csv"
 
 
 def to_csv(table: Table[Any], *, digits: int | None = None) -> str:

@@ -133,6 +133,17 @@ def test_an_audit_of_an_entry_that_was_changed_since_measures_nothing(
     assert (row.outcome, (row.note or "")[-14:]) == ("of another claim", "audit it again")
 
 
+def test_a_run_of_a_choice_may_be_tested_at_a_smaller_delta_than_is_claimed(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    cells = build_cells(runs, info)
+    (cell,) = (c for c in cells if all(str(KEY[n]) == getattr(c, n) for n in NAMES))
+    audit = {"key": KEY, "outcome": "passed", "delta": 0.0, "claimed_delta": cell.claims[0].delta}
+    assert audits_table([audit], cells).rows[0].outcome == "passed"
+    stale = audit | {"claimed_delta": 0.25}
+    assert audits_table([stale], cells).rows[0].outcome == "of another claim"
+
+
 def test_an_audit_that_names_no_run_is_refused(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"epsilon_lower_bound": 1.0})
     with pytest.raises(ValueError, match=r"a\.json: audit must name its run"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,14 @@ import pytest
 
 from dpgnn.report.pages.docs_page import left_out
 from dpgnn.report.tables import rows
-from dpgnn.report.tables.table import Column, Table, columns_of, to_csv, to_markdown
+from dpgnn.report.tables.table import (
+    Column,
+    Table,
+    columns_of,
+    committed_name,
+    to_csv,
+    to_markdown,
+)
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "headtohead" / "tables"
 FILES = {
@@ -53,6 +61,8 @@ def test_a_column_that_no_field_has_is_an_error_and_no_empty_cell() -> None:
 
 @pytest.mark.parametrize(("name", "kind"), FILES.items(), ids=list(FILES))
 def test_the_columns_of_committed_tables_are_those_of_their_rows(name: str, kind: Any) -> None:
-    with (REFERENCE / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    path = REFERENCE / committed_name(name)
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
         kept = [column.key for column in columns_of(kind) if column.key not in left_out(name)]
         assert next(csv.reader(file)) == kept
