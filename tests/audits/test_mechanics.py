@@ -102,7 +102,7 @@ def test_p_values_of_correct_noise_are_uniform() -> None:
     slopes = []
     for _ in range(500):
         z, sums = rng.normal(size=(2, 40))
-        slopes.append(mechanics._normal(mechanics._slope(z, sums)))
+        slopes.append(mechanics.normal(mechanics._slope(z, sums)))
     for values in (squares, slopes):
         assert kstest(values, "uniform").pvalue > 1e-3
     assert mechanics._slope(np.ones(3), np.zeros(3)) == 0.0
