@@ -293,6 +293,17 @@ def test_every_private_entry_is_audited_three_times_on_three_graphs(repository: 
         assert f"{len(chosen)} accounted choices" in page
 
 
+def test_what_audits_of_choices_see_is_that_of_the_records(repository: Path) -> None:
+    folder = repository / "docs" / "reference" / "headtohead" / "audits"
+    for name, text in read_texts(folder, "audits").items():
+        for found in json.loads(text):
+            if found["mechanism"].startswith("choice"):
+                digits = name.startswith("digits.whole.acc-votes-2.")
+                rare = found["mechanism"] == "choice/others" and not digits
+                # docs/audits.md: twice; four times, but for votes on digits
+                assert found["detectable"]["noise_factor"] == (4.0 if rare else 2.0), name
+
+
 def test_what_edges_are_worth_is_that_of_the_records(repository: Path) -> None:
     made = pl.read_csv(
         repository / "docs/reference/caribou/tables/comparisons.csv",

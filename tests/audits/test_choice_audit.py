@@ -11,12 +11,12 @@ import pytest
 from audit_requests import FACTS, request
 
 from dpgnn.accountants.composition import curve
-from dpgnn.accountants.events import compose_all
+from dpgnn.accountants.events import GaussianRelease, compose_all
 from dpgnn.accountants.plan import Budget
 from dpgnn.accountants.selection import NumberOfRuns
 from dpgnn.audits import choice_audit
 from dpgnn.audits.choice_audit import audit_choice
-from dpgnn.audits.choice_losses import RunLosses
+from dpgnn.audits.choice_losses import Order, RunLosses
 from dpgnn.audits.entry_audit import audit
 from dpgnn.audits.findings import Finding
 from dpgnn.audits.one_run_audit import audit_in_one_run
@@ -197,6 +197,19 @@ def test_the_stand_ins_tell_what_their_plan_allows_and_no_more() -> None:
         for epsilon in (0.0, 0.5, 1.0):
             told = np.mean(there > epsilon) - np.exp(epsilon) * np.mean(back > epsilon)
             assert told == pytest.approx(counted.delta(epsilon), abs=2e-3)
+
+
+def test_total_variation_of_one_run_and_of_the_best_is_as_docs_audits_says() -> None:
+    event = GaussianRelease(relation="replace-one", noise_stddev=1.0, sensitivity=1.0)
+    law = NumberOfRuns(eta=0.0, gamma=0.1)
+    order = Order.of([RunLosses.of([event], 1e-5)], law)
+    largest_first = replace(order, least=-np.inf)
+    apart = [
+        max(each.line(0.0, 0.0).highest_rate(rate) - rate for rate in np.linspace(0, 1, 201))
+        for each in (order, largest_first)
+    ]
+    assert apart == [pytest.approx(0.44, abs=0.005), pytest.approx(0.38, abs=0.005)]
+    assert curve(event).delta(0.0) == pytest.approx(0.38, abs=0.005)
 
 
 def test_a_batch_that_only_the_data_set_fills_is_audited_at_the_data_set_s_rate() -> None:

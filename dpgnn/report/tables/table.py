@@ -24,10 +24,8 @@ Kind = Literal[
     "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
 ]
 MEASURED = ("percent", "points", "p")  # kinds of scores, their differences and p values
-COMPRESSED = (
-    "claims",
-    "differences",
-)  # in docs/reference: a row for every cell, and more than a megabyte
+# in docs/reference: a row for every cell, and more than a megabyte
+COMPRESSED = ("claims", "differences")
 Row = Mapping[str, Any]
 R = TypeVar("R", covariant=True)
 DASH = "–"
