@@ -88,7 +88,7 @@ def check_size(facts: Facts, one_if_zero: float) -> None:
         "expected number of perturbed edges",
         f"be <= {MAX_EDGES}",
         round(expected),
-        "raise epsilon; at this one nearly every pair of nodes is joined",
+        f"raise epsilon; at this one {100 * one_if_zero:.2g} % of all pairs of nodes are joined",
     )
 
 
