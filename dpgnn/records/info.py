@@ -131,6 +131,11 @@ class StudyInfo:
         """Names for commands: planned runs and their cells, DATASET.SETTING/ENTRY/eps=EPSILON."""
         return frozenset(self.planned) | {name.rsplit("/", 1)[0] for name in self.planned}
 
+    def is_point(self, entry: str) -> bool:
+        """Whether an entry is a sweep point of one of `tuned`, there only to be chosen or not."""
+        tuned, _, point = entry.partition("~")
+        return bool(point) and tuned in self.tuned
+
     @cached_property
     def labels(self) -> dict[str, str]:
         """Entry name -> label in tables and figures: its title, for the first entry with that title.

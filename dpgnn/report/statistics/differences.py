@@ -47,12 +47,14 @@ def differences(
     """All paired differences of a study, corrected within each data set and setting.
 
     A pair in `asked`, the comparisons that the study asks for, keeps its verdict from there and is not part
-    of the others' correction.
+    of the others' correction. Points of `info.tuned` entries are there to choose from: no statement is made
+    of them, so they are not compared, and the correction does not count them.
 
     Each entry is compared with the baseline at its own epsilon (or with the baseline's only level if one of
     the two is not private). If the study asks for no comparison, each sound entry is also compared with the
     published entry of its method that differs in the fewest options.
     """
+    cells = [cell for cell in cells if not info.is_point(cell.entry)]
     pairs, forms = _baseline_pairs(cells, info), _soundness_pairs(cells)
     two_forms = {(id(sound), id(published)) for sound, published in forms}
     if not info.comparisons:

@@ -107,7 +107,7 @@ def differences_table(found: Sequence[Difference], info: StudyInfo) -> Table[Dif
             "comparisons that is to be expected. Refused: the claims do not allow the comparison. Price of "
             "privacy: a private network minus the same network without privacy. Price of soundness: a sound "
             "entry minus the published entry of its method that differs in the fewest options. "
-            f"{ON_REPEATS}"
+            f"{'Points to choose from in tuning are not compared. ' if info.tuned else ''}{ON_REPEATS}"
         ),
         columns=columns_of(DifferenceRow),
         rows=rows,

@@ -77,6 +77,23 @@ def test_each_place_is_a_family_of_its_own(runs: list[Run], info: StudyInfo) -> 
     assert count_comparisons(found) == 22
 
 
+def test_points_to_choose_from_are_not_compared_and_not_counted(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    stated = build_cells(runs, info)
+    points = [replace(cell, entry="dp_mlp~lr=0.1") for cell in stated if cell.entry == "dp_mlp"]
+    cells = [*stated, *points]
+    named = {item.entry.entry for item in differences(cells, info)}
+    assert "dp_mlp~lr=0.1" in named
+    tuned = replace(info, tuned=("dp_mlp",))
+    found = differences(cells, tuned)
+    assert {item.entry.entry for item in found} == named - {"dp_mlp~lr=0.1"}
+    assert {item.family for item in found} == {11}
+    # a sweep of an entry that is not tuned states something of each of its points
+    other = replace(info, tuned=("gap",))
+    assert count_comparisons(differences(cells, other)) == count_comparisons(found) + 4
+
+
 def test_the_sound_form_is_compared_with_the_published_one(
     runs: list[Run], info: StudyInfo
 ) -> None:
