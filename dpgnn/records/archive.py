@@ -2,8 +2,8 @@
 
 - `runs.parquet`: a row for each run, with its folder's name and the exact texts of record.json and
   resources.json. Thousands of runs take less than a megabyte.
-- `histories.parquet`, `scores.parquet`: further data of a paper's figures, from public graphs: a row for each
-  step at which a run was scored, and one for each test node whose class scores are drawn.
+- `histories.parquet`, `positions.parquet`: further data of a paper's figures, from public graphs: a row for
+  each step at which a run was scored, and one for each training node that t-SNE placed.
 - `attacks.parquet`: a row for each file of `dpgnn attack`, with its name and text.
 
 For each public graph there is also a graph.json.
@@ -128,7 +128,7 @@ def parse_json(text: str, where: str) -> object:
         raise DamagedFileError(f"{where}: {error}; get the file again") from None
 
 
-HISTORIES, SCORES = "histories.parquet", "scores.parquet"
+HISTORIES, POSITIONS = "histories.parquet", "positions.parquet"
 # names of a score in a history, the one that a figure takes first
 SCORE_COLUMNS = ("test_micro_f1", "test_accuracy", "val_micro_f1", "val_accuracy")
 HISTORY_COLUMNS = ("step", "epsilon", *SCORE_COLUMNS)
@@ -140,11 +140,11 @@ class Kept:
 
     Attributes:
         history: column -> values by step, as in history.parquet; {} for none.
-        scores: class scores float64, shape (nodes, classes), and the nodes' labels int64; None for none.
+        positions: of training nodes by t-SNE, float32 of shape (nodes, 2), and labels int64; None for none.
     """
 
     history: Mapping[str, list[Any]] = field(default_factory=dict)
-    scores: tuple[np.ndarray, np.ndarray] | None = None
+    positions: tuple[np.ndarray, np.ndarray] | None = None
 
 
 NOTHING = Kept()
@@ -156,10 +156,10 @@ def read_kept(folder: str | Path) -> dict[str, Kept]:
     Raises:
         DamagedFileError: a file is damaged, or lacks a column.
     """
-    histories, scores = _read_histories(Path(folder)), _read_scores(Path(folder))
+    histories, positions = _read_histories(Path(folder)), _read_positions(Path(folder))
     return {
-        name: Kept(history=histories.get(name, {}), scores=scores.get(name))
-        for name in sorted({*histories, *scores})
+        name: Kept(history=histories.get(name, {}), positions=positions.get(name))
+        for name in sorted({*histories, *positions})
     }
 
 
@@ -168,28 +168,30 @@ def write_kept(folder: str | Path, kept: Mapping[str, Kept]) -> None:
     import pyarrow as pa
 
     steps: dict[str, list[Any]] = {name: [] for name in ("run", *HISTORY_COLUMNS)}
-    nodes: dict[str, list[Any]] = {name: [] for name in ("run", "label", "scores")}
+    nodes: dict[str, list[Any]] = {name: [] for name in ("run", "label", "x", "y")}
     for name, found in sorted(kept.items()):
         number = len(found.history.get("step", []))
         steps["run"] += [name] * number
         for column in HISTORY_COLUMNS:
             steps[column] += found.history.get(column, [None] * number)
-        if found.scores is not None:
-            values, labels = found.scores
+        if found.positions is not None:
+            places, labels = found.positions
             nodes["run"] += [name] * len(labels)
             nodes["label"] += labels.tolist()
-            nodes["scores"] += values.astype(np.float32).tolist()
+            nodes["x"] += places[:, 0].tolist()
+            nodes["y"] += places[:, 1].tolist()
     numbers = {name: pa.array(steps[name], pa.float64()) for name in HISTORY_COLUMNS[1:]}
     history = {
         "run": pa.array(steps["run"], pa.string()),
         "step": pa.array(steps["step"], pa.int64()),
     }
-    scores = {
+    placed = {
         "run": pa.array(nodes["run"], pa.string()),
         "label": pa.array(nodes["label"], pa.int64()),
-        "scores": pa.array(nodes["scores"], pa.list_(pa.float32())),
+        "x": pa.array(nodes["x"], pa.float32()),
+        "y": pa.array(nodes["y"], pa.float32()),
     }
-    for file, columns in ((HISTORIES, history | numbers), (SCORES, scores)):
+    for file, columns in ((HISTORIES, history | numbers), (POSITIONS, placed)):
         path = Path(folder) / file
         if len(columns["run"]):
             write_parquet(path, pa.table(columns), small=True)
@@ -212,18 +214,14 @@ def _read_histories(folder: Path) -> dict[str, dict[str, list[Any]]]:
     }
 
 
-def _read_scores(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    if not (folder / SCORES).exists():
+def _read_positions(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    if not (folder / POSITIONS).exists():
         return {}
-    table = read_parquet(folder / SCORES, ["run", "label", "scores"]).to_pydict()
-    rows = grouped(range(len(table["run"])), lambda row: str(table["run"][row]))
-    return {
-        name: (
-            np.array([table["scores"][row] for row in chosen], np.float64),
-            np.array([table["label"][row] for row in chosen], np.int64),
-        )
-        for name, chosen in rows.items()
-    }
+    table = read_parquet(folder / POSITIONS, ["run", "label", "x", "y"]).to_pydict()
+    places = np.array([table["x"], table["y"]], np.float32).T
+    labels = np.array(table["label"], np.int64)
+    rows = grouped(range(len(labels)), lambda row: str(table["run"][row]))
+    return {name: (places[chosen], labels[chosen]) for name, chosen in rows.items()}
 
 
 Kind = Literal["attacks", "audits"]

@@ -175,7 +175,7 @@ def advise(
             "run it in a clone of the repository; a wheel has none")  # fmt: skip
     lawful = [cell for cell in cells if _protects(cell.claims[0], asked)]
     nearest = _nearest({cell.epsilon for cell in cells}, epsilon)
-    similar = _similar(lawful, asked)
+    similar = similar_graphs(lawful, asked)
     here = _by_entry([cell for cell in lawful if cell.epsilon == nearest], [*similar])
     advised, progress = [], Progress("advise: plan", len(here))
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
@@ -212,8 +212,8 @@ def _protects(claim: Claim, asked: Asked) -> bool:
     )
 
 
-def _similar(cells: Sequence[Measured], asked: Asked) -> dict[str, tuple[int, int, int]]:
-    """The graphs nearest in nodes, mean degree and classes, by ratios."""
+def similar_graphs(cells: Sequence[Measured], asked: Asked) -> dict[str, tuple[int, int, int]]:
+    """The cells' graphs nearest in nodes, mean degree and classes, by ratios: nodes, edges, classes."""
     sizes = {}
     for dataset in {cell.dataset for cell in cells}:
         facts = graph_facts(dataset)

@@ -7,6 +7,7 @@ import math
 from functools import cache
 
 import pytest
+from helpers import tells
 
 import dpgnn
 from dpgnn import methods
@@ -14,12 +15,11 @@ from dpgnn.__main__ import main
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.core import config as strict
 from dpgnn.records.archive import read_archive
-from dpgnn.records.committed import ROOT
-from dpgnn.release.advice import Advice, Asked
+from dpgnn.records.committed import ROOT, committed
+from dpgnn.release.advice import STUDY, Advice, Asked, similar_graphs
 from dpgnn.training.evaluation import mean_interval
 
 CORA = {"nodes": 2708, "edges": 5278, "classes": 7}
-LARGE = {"nodes": 40_000, "edges": 300_000, "classes": 5}
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +29,16 @@ def node() -> Advice:
 
 @cache
 def advice_at_three(unit: str) -> Advice:
-    """Advice at epsilon 3, which has no records; on edges of a large graph, otherwise of one as Cora."""
-    return dpgnn.advise(**(LARGE if unit == "edge" else CORA), epsilon=3, unit=unit)
+    """Advice at epsilon 3, which has no records."""
+    return dpgnn.advise(**CORA, epsilon=3, unit=unit)
 
 
 def test_the_most_similar_graph_of_a_public_graph_is_itself(node: Advice) -> None:
     assert next(iter(node.similar)) == "cora"
     assert len(node.similar) == 3
-    assert next(iter(advice_at_three("edge").similar)) == "physics"
+    cells = [cell for cell in committed(study=STUDY, swept=False) if cell.claims]
+    large = Asked(nodes=40_000, edges=300_000, classes=5, epsilon=3, unit="edge")
+    assert next(iter(similar_graphs(cells, large))) == "physics"
 
 
 def test_scores_are_those_of_the_committed_runs(node: Advice) -> None:
@@ -147,3 +149,4 @@ def test_the_command_prints_what_the_function_gives(
     mean = node.advised[0].scores["cora"]["mean"]
     assert f"{100 * mean:.1f} [" in row
     assert f"train {node.advised[0].noise['train']:.3g}" in row
+    tells(str(node), row, STUDY)

@@ -13,12 +13,14 @@ from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.pages.choose import STUDY
 from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
+from dpgnn.report.pages.finding_differences import changed_by_tuning, tuned_note
+from dpgnn.report.pages.headline import Headline, lines_of
 from dpgnn.report.pages.ladders import STUDY as LADDER
 from dpgnn.report.pages.ladders import ladder_summary
 from dpgnn.report.pages.more_repeats import repeat_lines
 from dpgnn.report.pages.paper_claims import claim_lines
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.pages.ten_findings import Headline, lines_of, published_rows
+from dpgnn.report.pages.ten_findings import published_rows
 from dpgnn.report.paper.rows import ONE_REPEAT, PaperRow
 from dpgnn.report.paper.targets import target_lines
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
@@ -52,7 +54,7 @@ def index_page(
     lines += [
         "Ahead and behind: paired tests at equal splits, corrected by Holm's method; the rest is in the "
         "noise. Differences are in points, with half the 95 % interval and, where any is undecided, what the "
-        "test detects four times out of five (medians). [Which method?](choose.md), "
+        f"test detects four times out of five (medians). {tuned_note(made)}[Which method?](choose.md), "
         + ", ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
         + ".",
         "",
@@ -80,28 +82,22 @@ BEHIND = {
 
 
 def pages_behind(
-    found: Sequence[StudyResults], infos: Sequence[StudyInfo], texts: Mapping[str, str]
+    found: Sequence[StudyResults],
+    infos: Sequence[StudyInfo],
+    texts: Mapping[str, str],
+    made: Sequence[Headline],
 ) -> dict[str, str]:
     """Name below docs/results -> page, for the pages in `BEHIND`."""
     bodies = {
         "guarantees": _guarantees(found),
-        "comparisons": _comparisons(found),
+        "comparisons": [*_comparisons(found), *changed_by_tuning(made)],
         "leaders": _leaders(found),
         "reproduction": _not_reproduced(found),
         "papers": [*_run_lines(found), *target_lines(infos, texts, _further(found))],
     }
+    up = "[All results](../results.md)"
     return {
-        name: "\n".join(
-            [
-                MADE,
-                "",
-                f"# {BEHIND[name]}",
-                "",
-                "[All results](../results.md)",
-                "",
-                *map(below, body),
-            ]
-        ).rstrip()
+        name: "\n".join([MADE, "", f"# {BEHIND[name]}", "", up, "", *map(below, body)]).rstrip()
         + "\n"
         for name, body in bodies.items()
     }

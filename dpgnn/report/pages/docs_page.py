@@ -18,7 +18,7 @@ from dpgnn.records.attacks import read_attacks
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
 from dpgnn.report.figures.processes import Job, background
-from dpgnn.report.pages import paper_claims, ten_findings
+from dpgnn.report.pages import finding_differences, paper_claims, ten_findings
 from dpgnn.report.pages.choose import STUDY, choose_page
 from dpgnn.report.pages.costs import cost_lines
 from dpgnn.report.pages.docs_index import (
@@ -40,6 +40,7 @@ from dpgnn.report.pages.folded import (
     table_lines,
 )
 from dpgnn.report.pages.front_figure import front_figure
+from dpgnn.report.pages.headline import Headline
 from dpgnn.report.pages.ladders import STUDY as LADDER
 from dpgnn.report.pages.ladders import ladder_lines
 from dpgnn.report.pages.page_form import LARGEST
@@ -113,7 +114,7 @@ def _pages(
         figures.append(partial(write_picture, folder, picture))
     made = ten_findings.headlines(found, None if chosen is None else (choices, picture))
     draw([*figures, *(partial(write_picture, folder / item.where, item.picture) for item in made)])
-    behind = pages_behind(found, infos, texts)
+    behind = pages_behind(found, infos, texts, made)
     pages |= {docs / "results" / f"{name}.md": text for name, text in behind.items()}
     pages[docs / "results.md"] = index_page(
         found, infos, {**texts, **behind}, made, read_attacks(docs / "reference" / "attacks")
@@ -121,13 +122,11 @@ def _pages(
     return pages | {docs / name: committed_csv(t) for name, t in _csv_files(found, made).items()}
 
 
-def _csv_files(
-    found: Sequence[StudyResults], made: Sequence[ten_findings.Headline]
-) -> dict[str, Table]:
+def _csv_files(found: Sequence[StudyResults], made: Sequence[Headline]) -> dict[str, Table]:
     """Path below docs -> the table of all studies that stands there."""
     return {
         "reference/cells.csv": explorer_table(found),
-        ten_findings.PAIRS: ten_findings.finding_pairs(made),
+        finding_differences.PAIRS: finding_differences.finding_pairs(made),
         paper_claims.PAIRS: paper_claims.claim_pairs(found),
         STATES: code_states_table(states_of(found)),
     }

@@ -8,9 +8,9 @@ from typing import Any
 
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import PAPERS
+from dpgnn.report.pages.finding_differences import main_cells, panel_pairs, questions
 from dpgnn.report.pages.paper_claims import outcome, read_claims, study_of
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.pages.ten_findings import main_cells, panel_pairs, questions
 from dpgnn.report.statistics.pairs import Pair, Tally, tally
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.table import markdown_text

@@ -59,6 +59,7 @@ class StudyResults:
         info: the study.
         runs: the planned runs that have a record.
         cells: scored cells, in the study's order.
+        tuned_cells: tuned entries, with the scores of the points that were chosen.
         summary: the findings at the top of the page.
         protection: what each entry protects.
         scores, comparisons, rankings, mean_ranks, refusals, tuned, tuned_rankings, tuned_ranks, differences,
@@ -80,6 +81,7 @@ class StudyResults:
     mean_ranks: Table[MeanRankRow]
     refusals: Table[RefusalRow]
     tuned: Table[TunedRow]
+    tuned_cells: tuple[Cell, ...]
     tuned_rankings: Table[RankingRow]
     tuned_ranks: Table[TunedRankRow]
     differences: Table[DifferenceRow]
@@ -181,6 +183,7 @@ def _results(
         mean_ranks=mean_ranks_table(mean_rank_rows(ranking_table.rows)),
         refusals=tables.refusals_table(refused),
         tuned=tuning.tuned_table(tuned, info.tuned_on),
+        tuned_cells=tuple(item.cell for item in tuned),
         tuned_rankings=tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
         tuned_ranks=tuned_ranks_table(tuned, compared),
         differences=tables.differences_table(paired, info),

@@ -5,102 +5,34 @@ Sentences that depend on numbers are computed from the records each time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-import yaml
-
 from dpgnn import methods
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.core.wording import count, listed
-from dpgnn.data.raw.sources import data_folder
-from dpgnn.records.cells import Cell
 from dpgnn.records.info import PAPERS
 from dpgnn.report.figures import drawing
-from dpgnn.report.figures.difference_figure import draw_differences
 from dpgnn.report.figures.drawing import Picture
 from dpgnn.report.figures.style import MARKERS, PALETTE
-from dpgnn.report.pages.paper_claims import effect_words, guarantee_counts
+from dpgnn.report.pages.finding_differences import difference_headlines
+from dpgnn.report.pages.headline import Headline, range_text
+from dpgnn.report.pages.paper_claims import guarantee_counts
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.statistics.choices import Choice
 from dpgnn.report.statistics.equivalence import MARGIN
-from dpgnn.report.statistics.pairs import Pair, Tally, pairs, tally
-from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
-from dpgnn.report.tables.pair_rows import PairRow, pair_row, pairs_table
 from dpgnn.report.tables.rows import ClaimRow
-from dpgnn.report.tables.table import Table, epsilon_text
+from dpgnn.report.tables.table import epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAIN = "headtohead"
-PAIRS = "reference/findings.csv"  # below docs; `finding_pairs`
-FOLDER = "findings"  # of docs/figures
 KINDS = ("proved as stated", "a larger ε proved", "no finite ε known")
 KIND_COLORS = ("#0072B2", "#E69F00", "#9a9a9a")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Headline:
-    """One finding.
-
-    Attributes:
-        title: the question.
-        claim: the answer, in a sentence made from records.
-        more: what limits or explains it.
-        picture: figure of the numbers behind it; a name without a folder is in docs/figures.
-        where: the picture's folder below docs/figures.
-        evidence: (words, link below docs).
-        overturn: what would make the claim false.
-        pairs: words -> the differences behind the claim.
-    """
-
-    title: str
-    claim: str
-    more: str
-    picture: Picture
-    where: str = FOLDER
-    evidence: tuple[tuple[str, str], ...]
-    overturn: str
-    pairs: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """A finding that is a set of paired differences of the main study.
-
-    Attributes:
-        name, title: of the finding.
-        opening: the first words of the claim.
-        panels: (words, entry, against) of each set.
-        more, overturn: see `Headline`.
-        evidence: (words, link).
-    """
-
-    name: str
-    title: str
-    panels: tuple[tuple[str, str, str], ...]
-    more: str
-    overturn: str
-    evidence: tuple[tuple[str, str], ...] = ()
-
-
-def questions() -> list[Question]:
-    """The findings from paired differences, as data/findings.yaml states them."""
-    stated = yaml.safe_load((data_folder() / "findings.yaml").read_text(encoding="utf-8"))
-    return [
-        Question(
-            name=item["name"], title=item["title"], more=item["more"], overturn=item["overturn"],
-            panels=tuple((words, entry, against) for words, entry, against in item["panels"]),
-            evidence=tuple((words, link) for words, link in item["evidence"]),
-        )
-        for item in stated
-    ]  # fmt: skip
 
 
 def headlines(
@@ -112,114 +44,9 @@ def headlines(
         found: studies with records.
         chosen: the choices of docs/choose.md and its figure; None without the main study.
     """
-    cells = main_cells(found)
     made = [_guarantees(found), _best(*chosen) if chosen else None]
-    made += [_differences(question, cells) for question in questions()]
-    made += [_reproduced(found)]
+    made += [*difference_headlines(found), _reproduced(found)]
     return [headline for headline in made if headline is not None]
-
-
-def main_cells(found: Sequence[StudyResults]) -> Sequence[Cell]:
-    """Cells of the main study on real graphs; none if it has no records."""
-    main = next((results for results in found if results.info.name == MAIN), None)
-    return on_real_graphs_if_any(main.cells, lambda cell: cell.dataset) if main else []
-
-
-def lines_of(made: Sequence[Headline], pages: Collection[str]) -> list[str]:
-    """The findings as Markdown.
-
-    Args:
-        made: the findings.
-        pages: names below docs/results; evidence on other pages is left out.
-    """
-    lines: list[str] = []
-    for number, item in enumerate(made, 1):
-        links = ", ".join(
-            f"[{words}]({link})"
-            for words, link in item.evidence
-            if not link.startswith("results/") or link[8:].partition(".md")[0] in pages
-        )
-        folder = f"figures/{item.where}/" if item.where else "figures/"
-        lines += [
-            f"### {number}. {item.title}", "",
-            f"**{item.claim}** {item.more} *Evidence:* {links}. *Would overturn it:* {item.overturn}", "",
-            f"![{_alt(item)}]({folder}{item.picture.name}.png)", "",
-        ]  # fmt: skip
-    return lines
-
-
-def _alt(item: Headline) -> str:
-    """The picture's title; not the heading again."""
-    return item.picture.title if item.picture.title != item.title else "Differences, with intervals"
-
-
-def _differences(question: Question, cells: Sequence[Cell]) -> Headline | None:
-    sets = {words: panel_pairs(cells, entry, against) for words, entry, against in question.panels}
-    picture = draw_differences(question.name, question.title, sets)
-    if picture is None:
-        return None
-    counted = {words: tally(found) for words, found in sets.items() if found}
-    claim = "; ".join(f"{words}: {_counted(found)}" for words, found in counted.items())
-    return Headline(
-        title=question.title,
-        claim=f"{claim}. {_size([pair for found in sets.values() for pair in found])}",
-        more=question.more,
-        picture=picture,
-        evidence=(
-            *question.evidence,
-            ("every difference", PAIRS),
-        ),
-        overturn=question.overturn,
-        pairs=sets,
-    )
-
-
-def panel_pairs(cells: Sequence[Cell], entry: str, against: str) -> list[Pair]:
-    """Tested differences of two entries, in one setting for each graph.
-
-    Args:
-        cells: of the main study.
-        entry, against: names of entries.
-    """
-    found = pairs(_one_setting(cells, entry), [entry], [against])
-    return [pair for pair in found if pair.test.p is not None]
-
-
-def finding_pairs(made: Sequence[Headline]) -> Table[PairRow]:
-    """Every difference behind a finding, with the cells of its records."""
-    rows = [
-        pair_row(MAIN, f"{item.title} {words}", pair)
-        for item in made
-        for words, found in item.pairs.items()
-        for pair in found
-    ]
-    return pairs_table("findings", rows)
-
-
-def _one_setting(cells: Sequence[Cell], entry: str) -> list[Cell]:
-    """For each graph, the cells of the first setting that has the entry."""
-    first: dict[str, str] = {}
-    for cell in cells:
-        if cell.entry == entry:
-            first.setdefault(cell.dataset, cell.setting)
-    return [cell for cell in cells if first.get(cell.dataset) == cell.setting]
-
-
-def _counted(found: Tally) -> str:
-    return f"{effect_words(found)}, ahead {found.ahead}, behind {found.behind} of {found.total}"
-
-
-def _size(found: Sequence[Pair]) -> str:
-    graphs = dict.fromkeys(pair.entry.dataset for pair in found)
-    budgets = sorted({pair.epsilon for pair in found}, key=float)
-    n = _range(pair.test.n for pair in found)
-    return f"n = {n} splits; {count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}."
-
-
-def _range(numbers: Iterable[int]) -> str:
-    """The smallest and the largest number, or the only one."""
-    found = sorted(set(numbers))
-    return f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
 def _guarantees(found: Sequence[StudyResults]) -> Headline | None:
@@ -308,7 +135,7 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
         power = f", detects {100 * median(seen):.1f}" if seen and ahead < both else ""
         against = f" (ahead of the next in {ahead} of {both}{power})" if both else " (alone)"
         parts.append(f"{unit}: {names}{against}")
-    repeats = _range(cell.interval.n for choice in chosen for cell in choice.best.values())
+    repeats = range_text(cell.interval.n for choice in chosen for cell in choice.best.values())
     graphs = {graph for choice in chosen for graph in choice.best}
     budgets = dict.fromkeys(epsilon_text(choice.epsilon) for choice in chosen)
     return Headline(
@@ -341,7 +168,7 @@ def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
     parts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(sorted(verdicts))]
     distances = sorted(abs(row.our_mean - row.paper_mean) for row in both)  # type: ignore[operator]
     narrow = sum(_could_be_same(row) for row in both)
-    repeats = _range(row.our_n for row in both if row.our_n)
+    repeats = range_text(row.our_n for row in both if row.our_n)
     return Headline(
         title="Which published numbers are reproduced?",
         claim=(
@@ -355,8 +182,7 @@ def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
             ("every value", "results/reproduction.md"),
             ("every table and figure", "results/papers.md"),
         ),
-        overturn="The authors' settings where a paper leaves them open; another split; more repeats of a "
-        "value that is not decided.",
+        overturn="The authors' settings where a paper leaves them open; another split; more repeats.",
     )
 
 

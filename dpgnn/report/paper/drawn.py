@@ -77,7 +77,7 @@ def paper_figures(
 
 # why a place with records has no panel
 NO_PANEL = {
-    "embedding": "model.safetensors, graph and split of the runs are not here, nor kept scores",
+    "embedding": "model.safetensors, graph and split of the runs are not here, nor kept positions",
     "checkpoints": "the runs kept no history.parquet with a score",
 }
 ONE_VALUE = "what the figure varies has one value there"

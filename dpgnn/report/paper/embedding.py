@@ -26,19 +26,27 @@ def embedding_panels(figure: PaperFigure, cells: Sequence[Cell], paths: Paths) -
     """One panel per series and budget: its first run's hidden units on training nodes in two dimensions, a
     line a class.
 
-    A run is left out if its weights, graph and split are neither on disk nor its hidden units in an archive.
-    Both axes are arbitrary.
+    A run is left out if its weights, graph and split are not on disk and no archive has its positions. Both
+    axes are arbitrary.
     """
-    shown = [
-        (label, cell, found)
-        for label, cell in shown_cells(figure, cells)
-        if (found := hidden_units(cell.runs[0], paths)) is not None
-    ]
-    flat = map_in_processes(_in_two_dimensions, [units for _, _, (units, _) in shown])
+    shown = shown_cells(figure, cells)
+    placed = node_positions([cell.runs[0] for _, cell in shown], paths)
     return [
-        _panel(label, cell, points, classes)
-        for (label, cell, (_, classes)), points in zip(shown, flat)
+        _panel(label, cell, *found)
+        for (label, cell), found in zip(shown, placed)
+        if found is not None
     ]
+
+
+def node_positions(runs: Sequence[Run], paths: Paths) -> list[tuple[np.ndarray, np.ndarray] | None]:
+    """Positions by t-SNE, float32 of shape (nodes, 2), and labels of each run's first training nodes.
+
+    From released weights, which takes seconds a run, or from the archive; None for a run with neither.
+    """
+    units = {at: found for at, run in enumerate(runs) if (found := hidden_units(run, paths))}
+    flat = map_in_processes(_in_two_dimensions, [rows for rows, _ in units.values()])
+    made = {at: (points, units[at][1]) for at, points in zip(units, flat)}
+    return [made.get(at, run.kept.positions) for at, run in enumerate(runs)]
 
 
 def shown_cells(figure: PaperFigure, cells: Sequence[Cell]) -> list[tuple[str, Cell]]:
@@ -61,10 +69,10 @@ def shown_cells(figure: PaperFigure, cells: Sequence[Cell]) -> list[tuple[str, C
 
 
 def hidden_units(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None:
-    """Hidden units and labels of the first training nodes, from released weights or from the archive.
+    """Hidden units and labels of the first training nodes, from released weights; None if they are not here.
 
     Only of a perceptron with one hidden layer and ReLU, whose hidden units depend on a node's own features
-    alone. None if there are neither weights nor an archive.
+    alone.
     """
     from safetensors.torch import load_file
 
@@ -77,9 +85,7 @@ def hidden_units(run: Run, paths: Paths) -> tuple[np.ndarray, np.ndarray] | None
     split_path = paths.split(key["dataset"], key["setting"], key["repeat"])
     graph_path = paths.graph(key["dataset"])
     if weights is None or not (weights.exists() and split_path.exists() and graph_path.exists()):
-        kept = run.kept.scores
-        # as wide as there are classes: class scores, which older archives kept
-        return kept if kept and kept[0].shape[1] != run.record.facts["num_classes"] else None
+        return None
     state = {name: tensor.numpy().astype(np.float64) for name, tensor in load_file(weights).items()}
     graph = read_graph(graph_path)
     first = next(name for name, value in state.items() if len(value) == graph.num_features)

@@ -1,4 +1,4 @@
-"""The histories and hidden units in an archive: those of runs that a figure of the study's paper draws."""
+"""The histories and t-SNE positions in an archive: those of runs that a figure of the study's paper draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpgnn.records.archive import HISTORY_COLUMNS, SCORE_COLUMNS, Kept, read_kep
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.paper.embedding import hidden_units, shown_cells
+from dpgnn.report.paper.embedding import node_positions, shown_cells
 from dpgnn.report.paper.figures import PaperFigure, load_figures, planned_of
 
 
@@ -34,7 +34,7 @@ def keep_for_figures(info: StudyInfo, paths: Paths, folder: Path) -> int:
     made, old = _of(stated.figures.values(), runs, info, paths), read_kept(folder)
     here = {run.name for run in runs}
     # a run unpacked from the archive has a record and no history: the archive's history stays
-    drawn = {name for name, found in made.items() if found.history or found.scores is not None}
+    drawn = {name for name, found in made.items() if found.history or found.positions is not None}
     kept = {
         name: made[name] if name in drawn else old.get(name)
         for name in info.planned
@@ -49,18 +49,19 @@ def _of(
     figures: Iterable[PaperFigure], runs: list[Run], info: StudyInfo, paths: Paths
 ) -> Mapping[str, Kept]:
     cells = [cell for cell in build_cells(runs, info) if listed(cell.dataset) is not None]
-    histories, scored = dict[str, Run](), dict[str, Run]()
+    histories, placed = dict[str, Run](), dict[str, Run]()
     for figure in figures:
         if figure.kind == "checkpoints":
             histories |= {run.name: run for run in _scored_runs(figure, cells, info)}
         if figure.kind == "embedding":
-            scored |= {cell.runs[0].name: cell.runs[0] for _, cell in shown_cells(figure, cells)}
+            placed |= {cell.runs[0].name: cell.runs[0] for _, cell in shown_cells(figure, cells)}
+    positions = dict(zip(placed, node_positions(list(placed.values()), paths)))
     return {
         name: Kept(
             history=_thin(histories[name]) if name in histories else {},
-            scores=hidden_units(scored[name], paths) if name in scored else None,
+            positions=positions.get(name),
         )
-        for name in {*histories, *scored}
+        for name in {*histories, *placed}
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.pairs import Pair
 from dpgnn.report.tables.table import Column, Table, columns_of
 
@@ -17,7 +18,8 @@ class PairRow:
     Attributes:
         study: whose docs/reference/STUDY/runs.parquet has the records.
         statement: that counts it.
-        dataset, setting, entry, epsilon: the cell; its runs are DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT.
+        dataset, setting, entry, epsilon: the cell; its runs are DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT. A
+            tuned entry is named by its chosen point.
         reference, reference_epsilon: the cell that it is compared with.
         mean, low, high: entry minus reference with a 95 % interval, fractions; for a claim of a growing lead,
             that difference minus the one at the smallest epsilon.
@@ -46,10 +48,15 @@ def pair_row(study: str, statement: str, pair: Pair) -> PairRow:
     """A pair as a row."""
     return PairRow(
         study=study, statement=statement, dataset=pair.entry.dataset, setting=pair.entry.setting,
-        entry=pair.entry.entry, epsilon=pair.entry.epsilon, reference=pair.reference.entry,
+        entry=_entry_of(pair.entry), epsilon=pair.entry.epsilon, reference=_entry_of(pair.reference),
         reference_epsilon=pair.reference.epsilon, mean=pair.test.mean, low=pair.test.low,
         high=pair.test.high, n=pair.test.n, verdict=pair.verdict, detectable=pair.detectable,
     )  # fmt: skip
+
+
+def _entry_of(cell: Cell) -> str:
+    """The entry of a cell's runs."""
+    return str(cell.runs[0].record.key["entry"])
 
 
 def pairs_table(name: str, rows: Sequence[PairRow]) -> Table[PairRow]:

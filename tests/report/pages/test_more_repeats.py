@@ -9,10 +9,10 @@ import pytest
 from helpers import numbers
 
 from dpgnn.records.cells import Cell
-from dpgnn.report.pages import more_repeats, paper_claims, ten_findings
+from dpgnn.report.pages import finding_differences, more_repeats, paper_claims
+from dpgnn.report.pages.finding_differences import Question
 from dpgnn.report.pages.more_repeats import of_first, of_papers, repeat_lines
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.pages.ten_findings import Question
 
 # entry less reference at each split: the first three say nothing, all nine say ahead
 DIFFERENCES = (-0.03, 0.0, 0.07, 0.02, 0.03, 0.02, 0.03, 0.02, 0.03)
@@ -85,7 +85,7 @@ def test_findings_of_the_main_study_are_decided_twice_too(
         overturn="",
     )  # fmt: skip
     monkeypatch.setattr(more_repeats, "questions", lambda: [asked])
-    main = replace(longer, info=replace(longer.info, paper="", name=ten_findings.MAIN))
+    main = replace(longer, info=replace(longer.info, paper="", name=finding_differences.MAIN))
     (decided,) = more_repeats.of_findings([main])
     assert (decided.first.ahead, decided.all.ahead, decided.changed) == (0, 1, True)
     assert "| GCN - MLP |" in "\n".join(repeat_lines([main]))

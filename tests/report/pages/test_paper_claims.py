@@ -13,10 +13,15 @@ from helpers import numbers
 
 from dpgnn.core.grouping import grouped
 from dpgnn.records.attacks import AttackResult
-from dpgnn.report.pages import paper_claims, ten_findings
+from dpgnn.report.pages import paper_claims
+from dpgnn.report.pages.finding_differences import (
+    Question,
+    difference_headline,
+    finding_pairs,
+    questions,
+)
 from dpgnn.report.pages.paper_claims import claim_lines, claim_pairs, outcome, read_claims
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.pages.ten_findings import Question, finding_pairs, questions
 
 
 def test_every_paper_states_claims_with_their_section() -> None:
@@ -139,7 +144,10 @@ def test_every_claim_on_the_page_has_data_n_and_its_evidence(repository: Path) -
 @pytest.mark.parametrize("name", ["findings", "paper_claims"])
 def test_effects_and_power_on_the_page_are_those_of_its_table(repository: Path, name: str) -> None:
     docs = repository / "docs"
-    text = (docs / "results.md").read_text(encoding="utf-8")
+    pages = [
+        (docs / page).read_text(encoding="utf-8")
+        for page in ("results.md", "results/comparisons.md")
+    ]
     with (docs / "reference" / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
         by_statement = grouped(csv.DictReader(stream), lambda row: row["statement"])
     assert len(by_statement) > 15
@@ -156,7 +164,8 @@ def test_effects_and_power_on_the_page_are_those_of_its_table(repository: Path, 
         ahead = sum(mean > 0 for mean in clear)
         told = re.escape(f"{words} (±{100 * median(halves):.1f}{power})") + "[,;] "
         told += f"ahead {ahead}, behind {len(clear) - ahead} of {len(rows)}"
-        assert re.search(told, text), statement
+        page = pages[statement.endswith(", tuned alike")]
+        assert re.search(told, page), statement
 
 
 def test_what_the_reproduction_could_show_is_counted_from_the_papers_tables(
@@ -192,7 +201,7 @@ def test_the_differences_behind_a_finding_are_those_it_counts(
         name="q", title="Do edges help?", panels=(("GCN - MLP", "dp_gcn", "dp_mlp"),), more="",
         overturn="",
     )  # fmt: skip
-    made = ten_findings._differences(asked, cells)
+    made = difference_headline(asked, cells)
     assert made is not None
     rows = finding_pairs([made]).rows
     assert {row.statement for row in rows} == {"Do edges help? GCN - MLP"}

@@ -32,7 +32,12 @@ from dpgnn.records.info import EntryInfo, StudyInfo
 from dpgnn.report.paper import drawn as paper_drawn
 from dpgnn.report.paper.charts import chart
 from dpgnn.report.paper.drawn import missing
-from dpgnn.report.paper.embedding import _in_two_dimensions, embedding_panels, hidden_units
+from dpgnn.report.paper.embedding import (
+    _in_two_dimensions,
+    embedding_panels,
+    hidden_units,
+    node_positions,
+)
 from dpgnn.report.paper.embedding import _panel as _embedded
 from dpgnn.report.paper.figures import (
     FigureSeries,
@@ -434,12 +439,19 @@ def test_hidden_units_are_those_of_the_released_perceptron_on_training_nodes(
     x = np.asarray(graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray())
     assert hidden == pytest.approx(np.maximum(x[split.train_idx] @ weight, 0), abs=1e-5)
     assert y.tolist() == graph.y[split.train_idx].tolist()
-    # what an older archive kept were class scores of test nodes: as wide as there are classes
-    for width, shown in ((2, False), (5, True)):
-        kept = Kept(scores=(np.zeros((3, width)), np.zeros(3, np.int64)))
-        assert (
-            hidden_units(Run(record=record, folder=None, kept=kept), paths) is not None
-        ) is shown
+    kept = Kept(positions=(np.zeros((3, 2), np.float32), np.zeros(3, np.int64)))
+    here, archived, lost = node_positions(
+        [
+            Run(record=record, folder=tmp_path / "run", kept=kept),
+            Run(record=record, folder=None, kept=kept),
+            Run(record=record, folder=None),
+        ],
+        paths,
+    )
+    assert here is not None  # drawn anew from the weights
+    assert np.array_equal(here[0], _in_two_dimensions(hidden))
+    assert archived is kept.positions
+    assert lost is None
 
 
 def test_an_embedding_keeps_the_classes_apart(

@@ -12,7 +12,16 @@ from made_runs import write_runs
 
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import DamagedFileError, write_parquet
-from dpgnn.records.archive import HISTORIES, RUNS, SCORES, Kept, pack, read_kept, unpack, write_kept
+from dpgnn.records.archive import (
+    HISTORIES,
+    POSITIONS,
+    RUNS,
+    Kept,
+    pack,
+    read_kept,
+    unpack,
+    write_kept,
+)
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
@@ -69,7 +78,7 @@ def test_figures_are_the_same_from_the_archive(
     assert [panel.title for panel in drawn[0]] == ["alpha", "beta"]
     assert [panel.title for panel in drawn[1]] == ["alpha"]
     assert {name.split(".")[0] for name in read_kept(out)} == {"alpha"}
-    assert not (out / SCORES).exists()  # no weights on disk
+    assert not (out / POSITIONS).exists()  # no weights on disk
 
 
 def test_what_was_kept_before_stays_until_its_run_is_made_again(
@@ -80,18 +89,19 @@ def test_what_was_kept_before_stays_until_its_run_is_made_again(
     kept.keep_for_figures(info, paths, out)
     before = read_kept(out)
     first, second = sorted(before)[:2]
-    shape = (np.ones((2, 3)), np.array([0, 2]))
-    write_kept(out, before | {first: Kept(scores=shape), "gone.x/y/eps=1/0": Kept(scores=shape)})
+    here = (np.array([[0.1, -2.0], [3.5, 0.3]], np.float32), np.array([0, 2]))
+    gone = {"gone.x/y/eps=1/0": Kept(positions=here)}
+    write_kept(out, before | {first: Kept(positions=here)} | gone)
     (folder / "studies" / "toy" / "runs" / first / "record.json").unlink()
     changed = folder / "studies" / "toy" / "runs" / second / "history.parquet"
     write_parquet(changed, pa.table({"step": [9], "epsilon": [3.0], "test_accuracy": [0.5]}))
     kept.keep_for_figures(info, paths, out)
     after = read_kept(out)
     assert set(after) == set(before)
-    scores = after[first].scores
-    assert scores is not None
-    assert np.array_equal(scores[0], shape[0])
-    assert np.array_equal(scores[1], shape[1])
+    positions = after[first].positions
+    assert positions is not None
+    assert np.array_equal(positions[0], here[0])
+    assert np.array_equal(positions[1], here[1])
     assert after[second].history == {"step": [9], "epsilon": [3.0], "test_accuracy": [0.5]}
 
 

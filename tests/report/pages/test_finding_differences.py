@@ -1,0 +1,108 @@
+"""Findings from paired differences, with fixed configurations and with both sides tuned alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers import numbers
+
+from dpgnn.records.cells import Cell
+from dpgnn.report.pages.finding_differences import (
+    Question,
+    changed_by_tuning,
+    difference_headline,
+    finding_pairs,
+    tuned_note,
+)
+from dpgnn.report.pages.headline import Headline
+from dpgnn.report.pages.study_results import StudyResults
+
+ASKED = Question(
+    name="q", title="Do edges help?", more="More.", overturn="",
+    panels=(("GCN - MLP", "dp_gcn", "dp_mlp"), ("MLP - GCN", "dp_mlp", "dp_gcn")),
+)  # fmt: skip
+BASE = {repeat: 0.5 + 0.01 * (repeat % 4) for repeat in range(9)}
+POINT = "dp_gcn~lr=0.3"
+
+
+def of_point(cell: Cell, point: str) -> Cell:
+    """The cell with runs of a point of its entry."""
+    runs = [
+        replace(run, record=replace(run.record, key={**run.record.key, "entry": point}))
+        for run in cell.runs
+    ]
+    return replace(cell, runs=tuple(runs))
+
+
+@pytest.fixture
+def cells(documented: tuple[StudyResults, Path]) -> dict[str, Cell]:
+    """DP-GCN and DP-MLP on one graph at one budget."""
+    return {
+        cell.entry: cell
+        for cell in documented[0].cells
+        if (cell.dataset, cell.epsilon) == ("alpha", "1") and cell.entry in ("dp_gcn", "dp_mlp")
+    }
+
+
+def made(cells: dict[str, Cell], fixed: float, tuned: float) -> Headline:
+    """The finding where DP-GCN is ahead of DP-MLP by so much; 0 is in the noise."""
+    reference = replace(cells["dp_mlp"], scores=BASE)
+
+    def ours(gain: float) -> Cell:
+        noise = 0.002 if gain else 0.05
+        scores = {k: BASE[k] + gain + noise * (-1) ** k for k in BASE}
+        return replace(cells["dp_gcn"], scores=scores)
+
+    found = difference_headline(
+        ASKED, [ours(fixed), reference], [of_point(ours(tuned), POINT), reference]
+    )
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fixed", "tuned", "words", "moves"),
+    [
+        (0.1, 0.2, "1/0, 0/1", [2, 2, 0, 0, 0, 0]),
+        (0.1, -0.1, "0/1, 1/0", [2, 0, 0, 2, 0, 0]),
+        (-0.1, 0.0, "0/0, 0/0", [2, 0, 2, 0, 0, 0]),
+        (0.0, 0.1, "1/0, 0/1", [0, 0, 0, 0, 2, 2]),
+        (0.0, 0.0, "0/0, 0/0", [0, 0, 0, 0, 2, 0]),
+    ],
+)
+def test_what_tuning_changed_is_counted(
+    cells: dict[str, Cell], fixed: float, tuned: float, words: str, moves: list[int]
+) -> None:
+    found = made(cells, fixed, tuned)
+    assert found.more == f"Tuned alike: {words} of 1. More."
+    assert tuned_note([found]).startswith("Tuned alike: ahead/behind")
+    lines = changed_by_tuning([found])
+    (told,) = [line for line in lines if line.startswith("Of ")]
+    # decided when fixed: alike, undecided, turned; undecided when fixed: decided
+    assert numbers(told) == moves
+    rows = [line for line in lines if line.startswith("| GCN") or line.startswith("| MLP")]
+    assert len(rows) == 2
+
+
+def test_differences_of_tuned_entries_name_the_chosen_points(cells: dict[str, Cell]) -> None:
+    rows = finding_pairs([made(cells, 0.1, 0.2)]).rows
+    assert [(row.statement, row.entry, row.reference) for row in rows] == [
+        ("Do edges help? GCN - MLP", "dp_gcn", "dp_mlp"),
+        ("Do edges help? MLP - GCN", "dp_mlp", "dp_gcn"),
+        ("Do edges help? GCN - MLP, tuned alike", POINT, "dp_mlp"),
+        ("Do edges help? MLP - GCN, tuned alike", "dp_mlp", POINT),
+    ]
+    assert [round(row.mean, 3) for row in rows] == [0.1, -0.1, 0.2, -0.2]
+
+
+def test_a_side_that_is_not_tuned_has_no_words(cells: dict[str, Cell]) -> None:
+    plain = difference_headline(ASKED, [*cells.values()])
+    half = difference_headline(ASKED, [*cells.values()], [cells["dp_gcn"]])
+    for found in (plain, half):
+        assert found is not None
+        assert found.more == "More."
+        assert changed_by_tuning([found]) == []
+        assert tuned_note([found]) == ""
+    assert difference_headline(ASKED, []) is None
