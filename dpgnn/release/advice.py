@@ -213,7 +213,15 @@ def _protects(claim: Claim, asked: Asked) -> bool:
 
 
 def similar_graphs(cells: Sequence[Measured], asked: Asked) -> dict[str, tuple[int, int, int]]:
-    """The cells' graphs nearest in nodes, mean degree and classes, by ratios: nodes, edges, classes."""
+    """The graphs nearest to the asked one in nodes, mean degree and classes, by ratios; at most `SIMILAR`.
+
+    Args:
+        cells: of public graphs.
+        asked: the question; only its numbers of nodes, edges and classes are read.
+
+    Returns:
+        data set -> nodes, edges (undirected) and classes; the nearest first.
+    """
     sizes = {}
     for dataset in {cell.dataset for cell in cells}:
         facts = graph_facts(dataset)
