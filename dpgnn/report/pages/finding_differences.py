@@ -141,6 +141,7 @@ def changed_by_tuning(made: Sequence[Headline]) -> list[str]:
                 moves += _moves(before, after)
     if not rows:
         return []
+    tuned = [pair for item in made for found in item.tuned.values() for pair in found]
     decided = moves["stay"] + moves["undecided"] + moves["turn"]
     return [
         '<a id="tuned"></a>', "", "## What tuning changed", "",
@@ -150,7 +151,8 @@ def changed_by_tuning(made: Sequence[Headline]) -> list[str]:
         "the MLP without privacy and published forms, which are not tuned.", "",
         f"Of {decided} differences that are decided with fixed configurations {moves['stay']} are decided "
         f"alike when tuned, {moves['undecided']} are undecided and {moves['turn']} turn round; of "
-        f"{moves['open'] + moves['settled']} undecided ones {moves['settled']} are decided.", "",
+        f"{moves['open'] + moves['settled']} undecided ones {moves['settled']} are decided. "
+        f"{_size(tuned)}", "",
         *pivots.markdown(["Difference", "Fixed", "Tuned alike"], rows), "",
     ]  # fmt: skip
 

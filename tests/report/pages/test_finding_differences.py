@@ -80,8 +80,8 @@ def test_what_tuning_changed_is_counted(
     assert tuned_note([found]).startswith("Tuned alike: ahead/behind, in the same order")
     lines = changed_by_tuning([found])
     (told,) = [line for line in lines if line.startswith("Of ")]
-    # decided when fixed: alike, undecided, turned; undecided when fixed: decided
-    assert numbers(told) == moves
+    # decided when fixed: alike, undecided, turned; undecided when fixed: decided; n, graphs and epsilon
+    assert numbers(told) == [*moves, 9, 1, 1]
     rows = [line for line in lines if line.startswith("| GCN") or line.startswith("| MLP")]
     assert len(rows) == 2
 
