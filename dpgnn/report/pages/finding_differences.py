@@ -32,7 +32,6 @@ class Question:
 
     Attributes:
         name, title: of the finding.
-        opening: the first words of the claim.
         panels: (words, entry, against) of each set.
         more, overturn: see `Headline`.
         evidence: (words, link).
@@ -147,8 +146,8 @@ def changed_by_tuning(made: Sequence[Headline]) -> list[str]:
         '<a id="tuned"></a>', "", "## What tuning changed", "",
         "Differences of the findings with one fixed configuration for all graphs, and with both sides tuned "
         "alike: six points each, on Photo, Computers and CS eight where rows can be centred, chosen on "
-        "validation nodes of the first splits and counted in no ε. Nothing else differs. Without a row are "
-        "the MLP without privacy and published forms, which are not tuned.", "",
+        "validation nodes of the first splits and counted in no ε. Splits and tests are the same. Without a "
+        "row are the MLP without privacy and published forms, which are not tuned.", "",
         f"Of {decided} differences that are decided with fixed configurations {moves['stay']} are decided "
         f"alike when tuned, {moves['undecided']} are undecided and {moves['turn']} turn round; of "
         f"{moves['open'] + moves['settled']} undecided ones {moves['settled']} are decided. "
@@ -162,7 +161,7 @@ def tuned_note(made: Sequence[Headline]) -> str:
     if not any(found for item in made for found in item.tuned.values()):
         return ""
     return (
-        "Tuned alike: ahead/behind, in the same order, with both sides' options [chosen among six to eight "
+        "Tuned alike: ahead/behind, in the same order, with both sides' options [chosen among six or eight "
         "points](results/comparisons.md#tuned). "
     )
 
