@@ -25,6 +25,8 @@ from dpgnn.core.paths import Paths, parse_run
 from dpgnn.core.storage import DamagedFileError, read_parquet, write_parquet, write_text
 from dpgnn.data.datasets import listed
 
+# every method on all graphs, one configuration each, so that scores can be compared
+MAIN_STUDY = "headtohead"
 REFERENCE = Path("docs/reference")  # below the repository: a folder for each study
 RUNS = "runs.parquet"
 RUN_COLUMNS = ["run", "record", "resources"]

@@ -23,13 +23,11 @@ from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, open_probability, positive, require
 from dpgnn.core.grouping import grouped
 from dpgnn.methods.base import Entry, Facts, Progress
+from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.committed import Measured, committed, graph_facts
 from dpgnn.run.plan import stated_claims
 from dpgnn.training.evaluation import mean_interval
 
-STUDY = (
-    "headtohead"  # one configuration for each method on all graphs, so that scores can be compared
-)
 SIMILAR = 3
 THREADS = 4  # entries planned at once, on as many cores; a plan holds its curves in memory
 
@@ -170,8 +168,8 @@ def advise(
         nodes=nodes, edges=edges, classes=classes, epsilon=epsilon, unit=unit, relation=relation,
         delta=delta, degree_bound=degree_bound, training=training,
     )  # fmt: skip
-    cells = [cell for cell in committed(study=STUDY, swept=False) if cell.claims]
-    require(bool(cells), "docs/reference", f"hold the records of {STUDY}", "none",
+    cells = [cell for cell in committed(study=MAIN_STUDY, swept=False) if cell.claims]
+    require(bool(cells), "docs/reference", f"hold the records of {MAIN_STUDY}", "none",
             "run it in a clone of the repository; a wheel has none")  # fmt: skip
     lawful = [cell for cell in cells if _protects(cell.claims[0], asked)]
     nearest = _nearest({cell.epsilon for cell in cells}, epsilon)
@@ -312,8 +310,8 @@ def _as_text(found: Advice) -> str:
     ]
     lines += [
         "",
-        f"Methods are entries of the study {STUDY}; `Advised.options` and workflow/studies/{STUDY}.yaml hold "
-        "their options.",
+        f"Methods are entries of the study {MAIN_STUDY}; `Advised.options` and "
+        f"workflow/studies/{MAIN_STUDY}.yaml hold their options.",
     ]
     lines += [
         f"no plan: {one.title} ({one.entry}): {one.reason}" for one in found.advised if one.reason

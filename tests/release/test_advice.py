@@ -14,9 +14,9 @@ from dpgnn import methods
 from dpgnn.__main__ import main
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.core import config as strict
-from dpgnn.records.archive import read_archive
+from dpgnn.records.archive import MAIN_STUDY, read_archive
 from dpgnn.records.committed import ROOT, committed
-from dpgnn.release.advice import STUDY, Advice, Asked, similar_graphs
+from dpgnn.release.advice import Advice, Asked, similar_graphs
 from dpgnn.training.evaluation import mean_interval
 
 CORA = {"nodes": 2708, "edges": 5278, "classes": 7}
@@ -36,7 +36,7 @@ def advice_at_three(unit: str) -> Advice:
 def test_the_most_similar_graph_of_a_public_graph_is_itself(node: Advice) -> None:
     assert next(iter(node.similar)) == "cora"
     assert len(node.similar) == 3
-    cells = [cell for cell in committed(study=STUDY, swept=False) if cell.claims]
+    cells = [cell for cell in committed(study=MAIN_STUDY, swept=False) if cell.claims]
     large = Asked(nodes=40_000, edges=300_000, classes=5, epsilon=3, unit="edge")
     assert next(iter(similar_graphs(cells, large))) == "physics"
 
@@ -149,4 +149,4 @@ def test_the_command_prints_what_the_function_gives(
     mean = node.advised[0].scores["cora"]["mean"]
     assert f"{100 * mean:.1f} [" in row
     assert f"train {node.advised[0].noise['train']:.3g}" in row
-    tells(str(node), row, STUDY)
+    tells(str(node), row, MAIN_STUDY)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dpgnn import methods
+from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.cells import Cell
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STUDY = "headtohead"
 PROTECTS = {
     "edge": "one edge; features and labels are public",
     "node-record": "one node's features, label and own list; not that others list it",
@@ -50,7 +50,7 @@ def choose_page(
         found: studies with committed records.
         made: the page's first line, which says how it was made.
     """
-    results = next((results for results in found if results.info.name == STUDY), None)
+    results = next((results for results in found if results.info.name == MAIN_STUDY), None)
     if results is None:
         return None
     cells = on_real_graphs_if_any(plotted(results.cells), lambda cell: cell.dataset)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from dpgnn.accountants.caveats import CAVEATS
 from dpgnn.core.grouping import grouped
 from dpgnn.core.wording import count
+from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.pages.choose import STUDY
+from dpgnn.report.pages.asked import asked_lines, csv_of, summed_lines
 from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
 from dpgnn.report.pages.finding_differences import changed_by_tuning, tuned_note
 from dpgnn.report.pages.headline import Headline, lines_of
@@ -154,10 +155,10 @@ def _comparisons(found: Sequence[StudyResults]) -> list[str]:
     main = _main(found)
     told = answer([*main, *(results for results in found if results not in main)])
     lines += [*told, ""] if told else []
-    lines += _asked(main, about_edges)
-    lines += _summed([results for results in found if results not in main], about_edges)
+    lines += asked_lines(main, about_edges)
+    lines += summed_lines([results for results in found if results not in main], about_edges)
     lines += ['<a id="further"></a>', "", "## What else was asked", ""]
-    return [*lines, *_summed(found, _else), *repeat_lines(found)]
+    return [*lines, *summed_lines(found, _else), *repeat_lines(found)]
 
 
 def _leaders(found: Sequence[StudyResults]) -> list[str]:
@@ -167,7 +168,7 @@ def _leaders(found: Sequence[StudyResults]) -> list[str]:
         if table.rows:
             link = f"[{results.info.name}](results/{results.info.name}.md#rankings)"
             lines += [
-                f"Study {link}, {_csv(results, table.name)}. {_count_text(results)}",
+                f"Study {link}, {csv_of(results, table.name)}. {_count_text(results)}",
                 "",
                 *pivots.leaders(_real(table.rows)),
                 "",
@@ -179,7 +180,7 @@ def _leaders(found: Sequence[StudyResults]) -> list[str]:
 
 def _main(found: Sequence[StudyResults]) -> list[StudyResults]:
     """The head-to-head study; all studies if it has no records."""
-    return [results for results in found if results.info.name == STUDY] or list(found)
+    return [results for results in found if results.info.name == MAIN_STUDY] or list(found)
 
 
 def _over_graphs(results: StudyResults) -> list[str]:
@@ -187,7 +188,7 @@ def _over_graphs(results: StudyResults) -> list[str]:
     table = results.mean_ranks
     lines = pivots.mean_rank_lines(table.rows, ends=True)
     link = f"[{table.title}](results/{results.info.name}.md#{table.name})"
-    head = f"{link}: mean ranks, {_csv(results, table.name)}."
+    head = f"{link}: mean ranks, {csv_of(results, table.name)}."
     return [head, "", *lines, "", table.caption, ""] if lines else []
 
 
@@ -235,7 +236,7 @@ def _soundness(found: Sequence[StudyResults]) -> list[str]:
     rungs = [
         line for results in found if results.info.name == LADDER for line in ladder_summary(results)
     ]
-    return rungs or _asked(found, _about_soundness)
+    return rungs or asked_lines(found, _about_soundness)
 
 
 def _else(results: StudyResults, question: str) -> bool:
@@ -245,47 +246,6 @@ def _else(results: StudyResults, question: str) -> bool:
 
 def _about_soundness(results: StudyResults, question: str) -> bool:
     return any(word in question for word in ("soundness", "exact count"))
-
-
-def _asked(found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], bool]) -> list[str]:
-    """The selected questions, each with its pairs over all places."""
-    lines: list[str] = []
-    for results in found:
-        rows = results.comparisons.rows
-        for question in dict.fromkeys(row.question for row in rows):
-            if wanted(results, question):
-                here = _real([row for row in rows if row.question == question])
-                link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
-                link += f", {_csv(results, 'comparisons')}"
-                lines += [
-                    f"{question} ({link}; points, over data sets and settings, at the smallest and the "
-                    "largest ε)",
-                    "",
-                ]
-                lines += [*pivots.comparison_summary(here, ends=True), ""]
-    return lines or ["No study with records asks this.", ""]
-
-
-def _summed(
-    found: Sequence[StudyResults], wanted: Callable[[StudyResults, str], bool]
-) -> list[str]:
-    """The selected questions, one line each; their study's page has the pairs."""
-    asked = []
-    for results in found:
-        link = f"[{results.info.name}](results/{results.info.name}.md#comparisons)"
-        link += f", {_csv(results, 'comparisons')}"
-        rows = results.comparisons.rows
-        for question in dict.fromkeys(row.question for row in rows):
-            if wanted(results, question):
-                here = _real([row for row in rows if row.question == question])
-                asked.append((question, link, here))
-    told = "Differences in points over all pairs, data sets and settings of a question."
-    return [told, "", *pivots.question_summary(asked), ""] if asked else []
-
-
-def _csv(results: StudyResults, table: str) -> str:
-    """A link to a table of a study; its rows name the cells of the records."""
-    return f"[CSV](reference/{results.info.name}/tables/{table}.csv)"
 
 
 def _real(rows: Sequence[T]) -> list[T]:
@@ -312,7 +272,7 @@ def _not_reproduced(found: Sequence[StudyResults]) -> list[str]:
             link = f"results/{results.info.name}.md#{table.name}"
             lines += [
                 f"[{table.title}]({link}): of {len(verdicts)} values {', '.join(parts)}. Each with its cell: "
-                f"{_csv(results, table.name)}.",
+                f"{csv_of(results, table.name)}.",
                 "",
             ]
             different = [row for row in table.rows if row.verdict == "different"]

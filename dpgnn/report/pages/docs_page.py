@@ -14,12 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dpgnn.core.storage import atomic_write, write_text
+from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.attacks import read_attacks
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.figures.drawing import write_picture, write_png
 from dpgnn.report.figures.processes import Job, background
 from dpgnn.report.pages import finding_differences, paper_claims, ten_findings
-from dpgnn.report.pages.choose import STUDY, choose_page
+from dpgnn.report.pages.asked import question_lines, questions_of
+from dpgnn.report.pages.choose import choose_page
 from dpgnn.report.pages.costs import cost_lines
 from dpgnn.report.pages.docs_index import (
     MADE,
@@ -56,7 +58,14 @@ from dpgnn.report.tables.tuning import CHOSEN
 # columns of tables that people read in reports; committed files leave them out, because the records hold them
 SENTENCES = ("words", "assumed_public")
 # the longest tables name an entry as paths do; its label stands in summary.csv
-BY_ENTRY = ("claims", "comparisons", "differences", "rankings", "tuned-rankings")
+BY_ENTRY = (
+    "claims",
+    "comparisons",
+    "differences",
+    "rankings",
+    "tuned-comparisons",
+    "tuned-rankings",
+)
 # eight significant digits of scores and p values: half the bytes of full precision
 committed_csv = partial(to_csv, digits=8)
 
@@ -242,19 +251,30 @@ def _comparison_lines(results: StudyResults) -> list[str]:
     lines += ['<a id="comparisons"></a>', "", "## Comparisons the study asks for", ""]
     lines += [
         "Differences in percentage points at equal splits, over data sets and settings, at the smallest "
-        f"and the largest ε; every one with its interval and n: {csv_link(info, results.comparisons.name)}.",
+        f"and the largest ε; every one with its interval and n: {csv_link(info, results.comparisons.name)}."
+        f"{_tuned_columns(results)}",
         "",
     ]
-    for question in dict.fromkeys(row.question for row in rows):
-        here = [row for row in rows if row.question == question]
-        lines += [f"**{question}**", "", *pivots.comparison_summary(here, ends=True), ""]
+    for question in questions_of(results):
+        lines += [f"**{question}**", "", *question_lines(results, question), ""]
     return lines
+
+
+def _tuned_columns(results: StudyResults) -> str:
+    """How to read the columns of tuned pairs; "" where there are none."""
+    table = results.tuned_comparisons
+    if not table.rows:
+        return ""
+    return (
+        " Tuned: the same pairs with both sides [tuned alike](#tuned), where both are; "
+        f"{csv_link(results.info, table.name)}."
+    )
 
 
 def _ranking_lines(results: StudyResults) -> list[str]:
     """Rankings under one guarantee, and mean ranks over graphs."""
     rankings, ranks = results.rankings, results.mean_ranks
-    if results.info.name == STUDY and ranks.rows:
+    if results.info.name == MAIN_STUDY and ranks.rows:
         return [*_elsewhere("rankings", rankings), *_elsewhere("mean-ranks", ranks)]
     lines = []
     if rankings.rows:
@@ -276,7 +296,7 @@ def _tuned_lines(results: StudyResults) -> list[str]:
     if not tuned.rows:
         return []
     lines = ['<a id="tuned"></a>', "", f"## {tuned.title}", "", *_caption(results.info, tuned)]
-    if results.info.name == STUDY and rankings.rows:
+    if results.info.name == MAIN_STUDY and rankings.rows:
         lines += _elsewhere("tuned-rankings", rankings)
     else:
         lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
@@ -291,8 +311,9 @@ def _tuned_lines(results: StudyResults) -> list[str]:
 
 def _elsewhere(anchor: str, table: Table) -> list[str]:
     """A table of the main study that stands on the page of who leads."""
-    link = f"[Who leads](leaders.md) sums it up; all: [CSV](../reference/{STUDY}/tables/{table.name}.csv)."
-    return [f'<a id="{anchor}"></a>', "", f"## {table.title}", "", f"{table.caption} {link}", ""]
+    link = f"[CSV](../reference/{MAIN_STUDY}/tables/{committed_name(table.name)})"
+    told = f"{table.caption} [Who leads](leaders.md) sums it up; all: {link}."
+    return [f'<a id="{anchor}"></a>', "", f"## {table.title}", "", told, ""]
 
 
 def _caption(info: StudyInfo, table: Table) -> list[str]:

@@ -13,7 +13,7 @@ from dpgnn.report.statistics.differences import is_mlp
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow, TunedRow
-from dpgnn.report.tables.table import CellRow
+from dpgnn.report.tables.table import CellRow, Table
 from dpgnn.report.tables.tuned_ranks import side_by_side, what_accounting_costs
 from dpgnn.report.tables.tuning import CHOSEN
 
@@ -41,17 +41,23 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
     Returns:
         lines of Markdown: a sentence, then its counts by study and by unit; none without such comparisons.
     """
-    counted = [(results.info.name, rows) for results in found if (rows := _fair_rows(results))]
+    counted = [
+        (results.info.name, rows)
+        for results in found
+        if (rows := _fair_rows(results, results.comparisons))
+    ]
     if not counted:
         return []
     name, rows = counted[0]
     everything = [row for _, row in rows]
+    main = next(results for results in found if results.info.name == name)
     graphs = len({row.dataset for row in everything})
     lines = [
         f"On the {count(graphs, 'graph')} of study {name} a graph method that has a proof is, against an MLP "
         "that reads no edge (DP-MLP under the same guarantee; without noise where edges alone are "
-        f"protected), {_counts(everything)}. DP-MLP with averaged answers, the control for what averaging "
-        "alone gives, stands beside it in the tables. By study and by what is protected:",
+        f"protected), {_counts(everything)}. {_tuned_counts(main, everything)}DP-MLP with averaged answers, "
+        "the control for what averaging alone gives, stands beside it in the tables. By study and by what "
+        "is protected:",
         "",
     ]
     for name, rows in counted:
@@ -61,14 +67,30 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
     return lines
 
 
-def _fair_rows(results: StudyResults) -> list[tuple[str, ComparisonRow]]:
-    """(unit, row) of the fair comparisons; on real graphs only if there are any."""
+def _tuned_counts(results: StudyResults, stated: Sequence[ComparisonRow]) -> str:
+    """How the pairs of which both sides are tuned come out, tuned and as stated; "" where none is."""
+    tuned = [row for _, row in _fair_rows(results, results.tuned_comparisons)]
+    if not tuned:
+        return ""
+    keys = {(*_key(row), row.reference) for row in tuned}
+    same = [row for row in stated if (*_key(row), row.reference) in keys]
+    entries = count(len({row.entry for row in tuned}), "method")
+    return (
+        f"Tuned alike with what it is compared with ({entries} with options chosen on validation nodes, "
+        f"uncounted), it is {_counts(tuned)}; the same pairs as stated: {_counts(same)}. "
+    )
+
+
+def _fair_rows(
+    results: StudyResults, table: Table[ComparisonRow]
+) -> list[tuple[str, ComparisonRow]]:
+    """(unit, row) of a table's fair comparisons; on real graphs only if there are any."""
     cells = {(*cell.place, cell.entry, cell.epsilon): cell for cell in results.cells}
     by_entry = {cell.entry: cell for cell in results.cells}
-    asked = dict.fromkeys(row.question for row in results.comparisons.rows)
+    asked = dict.fromkeys(row.question for row in table.rows)
     wanted = {question for question in asked if about_edges(results, question)}
     found = []
-    for row in results.comparisons.rows:
+    for row in table.rows:
         if row.question in wanted and _is_fair(row, cells, by_entry):
             claim = cells[_key(row)].claim
             assert claim is not None, "a fair comparison has a private entry"

@@ -10,6 +10,7 @@ import yaml
 
 from dpgnn.core.wording import count
 from dpgnn.data.raw.sources import data_folder
+from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.cells import Cell
 from dpgnn.report.figures.difference_figure import draw_differences
 from dpgnn.report.pages.headline import Headline, range_text
@@ -21,7 +22,6 @@ from dpgnn.report.tables import pivots
 from dpgnn.report.tables.pair_rows import PairRow, pair_row, pairs_table
 from dpgnn.report.tables.table import DASH, Table, markdown_text
 
-MAIN = "headtohead"
 PAIRS = "reference/findings.csv"  # below docs; `finding_pairs`
 TUNED = "tuned alike"
 
@@ -67,7 +67,7 @@ def difference_headlines(found: Sequence[StudyResults]) -> list[Headline]:
 
 def main_cells(found: Sequence[StudyResults], *, tuned: bool = False) -> Sequence[Cell]:
     """Cells of the main study on real graphs, or its tuned ones; none if it has no records."""
-    main = next((results for results in found if results.info.name == MAIN), None)
+    main = next((results for results in found if results.info.name == MAIN_STUDY), None)
     if main is None:
         return []
     return on_real_graphs_if_any(main.tuned_cells if tuned else main.cells, lambda c: c.dataset)
@@ -120,7 +120,7 @@ def panel_pairs(cells: Sequence[Cell], entry: str, against: str) -> list[Pair]:
 def finding_pairs(made: Sequence[Headline]) -> Table[PairRow]:
     """Every difference behind a finding, with the cells of its records."""
     rows = [
-        pair_row(MAIN, f"{item.title} {words}{how}", pair)
+        pair_row(MAIN_STUDY, f"{item.title} {words}{how}", pair)
         for item in made
         for sets, how in ((item.pairs, ""), (item.tuned, f", {TUNED}"))
         for words, found in sets.items()
@@ -146,8 +146,8 @@ def changed_by_tuning(made: Sequence[Headline]) -> list[str]:
         '<a id="tuned"></a>', "", "## What tuning changed", "",
         "Differences of the findings with one fixed configuration for all graphs, and with both sides tuned "
         "alike: six points each, on Photo, Computers and CS eight where rows can be centred, chosen on "
-        "validation nodes of the first splits and counted in no ε. Splits and tests are the same. Without a "
-        "row are the MLP without privacy and published forms, which are not tuned.", "",
+        "validation nodes of the first splits and counted in no ε. Splits and tests are the same. Published "
+        "forms have no row: they are not tuned.", "",
         f"Of {decided} differences that are decided with fixed configurations {moves['stay']} are decided "
         f"alike when tuned, {moves['undecided']} are undecided and {moves['turn']} turn round; of "
         f"{moves['open'] + moves['settled']} undecided ones {moves['settled']} are decided. "

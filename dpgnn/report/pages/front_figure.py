@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dpgnn.core.grouping import grouped
+from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.cells import UNCOVERED, UNCOVERED_WORDS
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
@@ -32,7 +33,7 @@ def front_figure(found: Sequence[StudyResults]) -> Picture | None:
     Taken from the head-to-head study if its records are present, else from the first study with a proved
     ranking; without one, the first accuracy figure, or None.
     """
-    order = sorted(found, key=lambda results: results.info.name != "headtohead")
+    order = sorted(found, key=lambda results: results.info.name != MAIN_STUDY)
     for results in order:
         rows = [row for row in results.rankings.rows if "as-published" not in row.guarantee]
         if rows:

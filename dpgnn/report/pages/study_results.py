@@ -62,8 +62,8 @@ class StudyResults:
         tuned_cells: tuned entries, with the scores of the points that were chosen.
         summary: the findings at the top of the page.
         protection: what each entry protects.
-        scores, comparisons, rankings, mean_ranks, refusals, tuned, tuned_rankings, tuned_ranks, differences,
-            claims, status: the tables that pages also read.
+        scores, comparisons, rankings, mean_ranks, refusals, tuned, tuned_comparisons, tuned_rankings,
+            tuned_ranks, differences, claims, status: the tables that pages also read.
         further: the other tables.
         paper_figures: figures of the study's paper, drawn or not.
         papers: one table per table of the study's paper.
@@ -82,6 +82,7 @@ class StudyResults:
     refusals: Table[RefusalRow]
     tuned: Table[TunedRow]
     tuned_cells: tuple[Cell, ...]
+    tuned_comparisons: Table[ComparisonRow]
     tuned_rankings: Table[RankingRow]
     tuned_ranks: Table[TunedRankRow]
     differences: Table[DifferenceRow]
@@ -97,7 +98,8 @@ class StudyResults:
         """All tables but the paper's, by name."""
         read: tuple[Table, ...] = (
             self.scores, self.comparisons, self.rankings, self.mean_ranks, self.refusals, self.tuned,
-            self.tuned_rankings, self.tuned_ranks, self.differences, self.claims, self.status,
+            self.tuned_comparisons, self.tuned_rankings, self.tuned_ranks, self.differences, self.claims,
+            self.status,
         )  # fmt: skip
         return {table.name: table for table in (*read, *self.further)}
 
@@ -162,7 +164,7 @@ def _results(
     stated = figure_data.plotted(compared)
     ranked, refused = rankings(stated), refusals(stated)
     ranking_table, tuned = tables.rankings_table(ranked), tuning.tuned_cells(compared, info)
-    asked = comparisons.compared(compared, info)
+    asked, chosen = comparisons.compared(compared, info), [item.cell for item in tuned]
     paired = differences(compared, info, asked)
     papers = _papers(cells, runs, info)
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
@@ -183,8 +185,11 @@ def _results(
         mean_ranks=mean_ranks_table(mean_rank_rows(ranking_table.rows)),
         refusals=tables.refusals_table(refused),
         tuned=tuning.tuned_table(tuned, info.tuned_on),
-        tuned_cells=tuple(item.cell for item in tuned),
-        tuned_rankings=tuning.tuned_rankings_table(rankings([item.cell for item in tuned])),
+        tuned_cells=tuple(chosen),
+        tuned_comparisons=comparisons_table.comparisons_table(
+            comparisons.compared(chosen, info), tuned=True
+        ),
+        tuned_rankings=tuning.tuned_rankings_table(rankings(chosen)),
         tuned_ranks=tuned_ranks_table(tuned, compared),
         differences=tables.differences_table(paired, info),
         claims=claims_table(claiming, [*audits, *as_audits(attacked)]),

@@ -9,16 +9,23 @@ from dpgnn.report.statistics.comparisons import CLEAR, Compared
 from dpgnn.report.tables.rows import ComparisonRow
 from dpgnn.report.tables.table import Table, columns_of, signed
 from dpgnn.report.tables.tables import ON_REPEATS
+from dpgnn.report.tables.tuning import CHOSEN
 
 
-def comparisons_table(found: Sequence[Compared]) -> Table[ComparisonRow]:
-    """All comparisons, one row each; a difference is bold only if it is larger than the noise."""
+def comparisons_table(found: Sequence[Compared], *, tuned: bool = False) -> Table[ComparisonRow]:
+    """All comparisons, one row each; a difference is bold only if it is larger than the noise.
+
+    Args:
+        found: the comparisons.
+        tuned: both sides of each are tuned.
+    """
     rows = [_row(item) for item in found]
     tested = sum(item.corrected_p is not None for item in found)
     return Table(
-        name="comparisons",
-        title="What the study asks, answered",
+        name="tuned-comparisons" if tuned else "comparisons",
+        title=f"What the study asks, answered{' with both sides tuned alike' if tuned else ''}",
         caption=(
+            f"{f'Options of both sides: {CHOSEN}. ' if tuned else ''}"
             "Entry minus reference in percentage points on shared splits with a 95 % interval. "
             f"{tested} comparisons were made; p and the verdict are corrected by Holm's method over the m "
             "comparisons of one question on one data set and setting; a pair that several questions ask "

@@ -37,20 +37,31 @@ class Guarantee:
     claim: ClaimRow
 
 
-def comparison_summary(rows: Sequence[SpreadRow], *, ends: bool = False) -> list[str]:
+def comparison_summary(
+    rows: Sequence[SpreadRow], *, ends: bool = False, tuned: Sequence[SpreadRow] = ()
+) -> list[str]:
     """Pairs of a question over all places: counts of verdicts, and the range of differences.
 
     Args:
         rows: pairs.
         ends: only the smallest and the largest budget of the question.
+        tuned: the pairs of which both sides are tuned; they get columns of their own.
     """
     budgets = sorted({row.epsilon for row in rows}, key=float)
     if ends:
         budgets = list(dict.fromkeys((budgets[0], budgets[-1])))
-    made = _fold(rows, lambda row: (row.label, row.reference_label), budgets, _spread_text)
-    head = ["Entry", "Against", *(_budget_head(text) for text in budgets)]
+    made, again = (
+        dict(_fold(found, lambda row: (row.label, row.reference_label), budgets, _spread_text))
+        for found in (rows, tuned)
+    )
+    heads = [_budget_head(text) for text in budgets]
+    if tuned:
+        none = [DASH] * len(budgets)
+        made = {key: [*cells, *again.get(key, none)] for key, cells in made.items()}
+        heads += [f"{head}, tuned" for head in heads]
     # an entry for one budget between the ends has none of these
-    return markdown(head, [[*key, *cells] for key, cells in made if {*cells} != {DASH}])
+    body = [[*key, *cells] for key, cells in made.items() if {*cells} != {DASH}]
+    return markdown(["Entry", "Against", *heads], body)
 
 
 def question_summary(asked: Sequence[tuple[str, str, Sequence[SpreadRow]]]) -> list[str]:

@@ -36,7 +36,8 @@ def made(runs: list[Run], info: StudyInfo) -> Any:
     info = replace(info, comparisons=asked)
     cells = build_cells(runs, info)
     table = comparisons_table.comparisons_table(comparisons.compared(cells, info))
-    return SimpleNamespace(info=info, cells=cells, comparisons=table)
+    none = comparisons_table.comparisons_table([], tuned=True)
+    return SimpleNamespace(info=info, cells=cells, comparisons=table, tuned_comparisons=none)
 
 
 def test_a_question_is_about_edges_where_it_names_an_mlp_to_stand_against(
@@ -57,6 +58,23 @@ def test_each_unit_meets_the_mlp_that_gives_its_guarantee(runs: list[Run], info:
     assert ["edge" in units[0], "node-record" in units[1]] == [True, True]
     # ahead, behind, in the noise, epsilon: at the smallest and the largest
     assert [numbers(text) for text in units] == [[0, 2, 0, 1, 0, 0, 2, 8]] * 2
+
+
+def test_tuned_pairs_are_counted_beside_the_same_pairs_as_stated(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    results = made(runs, info)
+    assert "Tuned" not in answer([results])[0]
+    # GAP at both budgets ahead of the MLP when tuned, behind and in the noise as stated
+    rows = [
+        replace(row, verdict="ahead")
+        for row in results.comparisons.rows
+        if (row.entry, row.reference, row.dataset) == ("gap", "mlp", "alpha")
+    ]
+    results.tuned_comparisons = replace(results.comparisons, rows=rows)
+    told = answer([results])[0].split("Tuned alike")[1]
+    # methods; tuned and as stated: ahead, behind, in the noise, epsilon at the smallest and the largest
+    assert numbers(told) == [1, *(1, 0, 0, 1, 1, 0, 0, 8), *(0, 1, 0, 1, 0, 0, 1, 8)]
 
 
 def test_nothing_is_said_where_nothing_was_compared(runs: list[Run], info: StudyInfo) -> None:

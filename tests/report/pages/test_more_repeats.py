@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from helpers import numbers
 
+from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.cells import Cell
-from dpgnn.report.pages import finding_differences, more_repeats, paper_claims
+from dpgnn.report.pages import more_repeats, paper_claims
 from dpgnn.report.pages.finding_differences import Question
 from dpgnn.report.pages.more_repeats import of_first, of_papers, repeat_lines
 from dpgnn.report.pages.study_results import StudyResults
@@ -85,7 +86,7 @@ def test_findings_of_the_main_study_are_decided_twice_too(
         overturn="",
     )  # fmt: skip
     monkeypatch.setattr(more_repeats, "questions", lambda: [asked])
-    main = replace(longer, info=replace(longer.info, paper="", name=finding_differences.MAIN))
+    main = replace(longer, info=replace(longer.info, paper="", name=MAIN_STUDY))
     (decided,) = more_repeats.of_findings([main])
     assert (decided.first.ahead, decided.all.ahead, decided.changed) == (0, 1, True)
     assert "| GCN - MLP |" in "\n".join(repeat_lines([main]))
