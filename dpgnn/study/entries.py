@@ -16,7 +16,7 @@ from dpgnn.methods.base import Entry, Mode
 # fields that override the extended entry's (FILTERS unless empty); MERGED are merged
 STATED = ("method", "mode", "privacy_unit", "relation", "epsilons", "delta")
 FILTERS = ("datasets", "settings", "title")
-MERGED = ("options", "options_for", "delta_for")
+MERGED = ("options", "options_for", "epsilons_for", "delta_for")
 ENTRY_NAME = r"[A-Za-z0-9][A-Za-z0-9_\-+.~=]*"
 
 
@@ -34,6 +34,7 @@ class EntryConfig:
         extends: an entry whose fields and options this one starts from.
         sweep: option path -> values; one entry for each combination, named BASE~option=value.
         epsilons: overrides the study's list.
+        epsilons_for: budgets on one data set, by its name; they override `epsilons`.
         delta: overrides the study's delta; "auto" or a number in (0, 1).
         delta_for: delta on one data set, by its name; it overrides `delta`.
         datasets: only these data sets; empty for all.
@@ -50,6 +51,7 @@ class EntryConfig:
     extends: str | None = None
     sweep: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     epsilons: tuple[str, ...] | None = None
+    epsilons_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     delta: float | Literal["auto"] | None = None
     delta_for: Mapping[str, float | Literal["auto"]] = field(default_factory=dict)
     datasets: tuple[str, ...] = ()
@@ -70,6 +72,7 @@ class StudyEntry:
     options: Mapping[str, Any] = field(default_factory=dict)
     options_for: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     epsilons: tuple[str, ...] | None = None
+    epsilons_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     delta: float | Literal["auto"] | None = None
     delta_for: Mapping[str, float | Literal["auto"]] = field(default_factory=dict)
     datasets: tuple[str, ...] = ()

@@ -187,7 +187,11 @@ def _check_entries(config: StudyConfig) -> None:
             _check_delta(f"entries.{name}.delta_for.{dataset}", delta)
         if entry.epsilons is not None:
             check_epsilons(f"entries.{name}.epsilons", entry.epsilons)
-        for dataset in (*entry.datasets, *entry.options_for, *entry.delta_for):
+        for dataset, epsilons in entry.epsilons_for.items():
+            check_epsilons(f"entries.{name}.epsilons_for.{dataset}", epsilons)
+        for dataset in (
+            *entry.datasets, *entry.options_for, *entry.epsilons_for, *entry.delta_for
+        ):  # fmt: skip
             one_of(f"data set of entries.{name}", dataset, config.datasets)
         for setting in entry.settings:
             one_of(f"setting of entries.{name}", setting, config.settings)

@@ -340,7 +340,8 @@ def _keys(
                 continue
             epsilons: tuple[str, ...] = ("inf",)
             if entry.mode != "nonprivate":
-                epsilons = change.epsilons_of(path, dataset, name, entry.epsilons, config.epsilons)
+                own = entry.epsilons_for.get(dataset, entry.epsilons)
+                epsilons = change.epsilons_of(path, dataset, name, own, config.epsilons)
             tuned, _, point = name.partition("~")
             owner = tuned if config.tuned_on and point and tuned in config.tuned else name
             number = min(repeats, most.get((dataset, owner), repeats))

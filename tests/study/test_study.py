@@ -115,6 +115,17 @@ def test_delta_comes_from_the_nearest_place() -> None:
         resolve(changed(entries__dp__delta_for={"nowhere": 0.1}))
 
 
+def test_epsilons_come_from_the_nearest_place() -> None:
+    own = {"entries__dp__epsilons": ["4"], "entries__dp__epsilons_for": {"digits": ["2", "4"]}}
+    study = resolve(changed(**own))
+    found = {(key.dataset, key.epsilon) for key in study.keys if key.entry == "dp"}
+    assert found == {("digits", "2"), ("digits", "4"), ("chains-s", "4")}
+    with pytest.raises(ConfigError, match=r"epsilons_for\.digits must hold numbers > 0 as texts"):
+        resolve(changed(entries__dp__epsilons_for={"digits": ["0"]}))
+    with pytest.raises(ConfigError, match=r"data set of entries\.dp 'nowhere'"):
+        resolve(changed(entries__dp__epsilons_for={"nowhere": ["1"]}))
+
+
 def test_studies_that_share_a_folder_do_not_draw_each_others_splits_anew(repository: Path) -> None:
     """results/splits/DATASET.SETTING.REPEAT stands for one recipe and one seed, whichever study made it."""
     files = [repository / "config.yaml", *(repository / "workflow" / "studies").glob("*.yaml")]
