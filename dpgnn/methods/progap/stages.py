@@ -244,7 +244,7 @@ class NodeStages:
 
         weights, history = run_dp_sgd(
             network,
-            np.concatenate(rows, axis=1).astype(np.float32),
+            _joined(rows, np.float32),
             lone_roots(np.arange(len(train)), self.graph.y[train]),
             config.node.stage.optimizer,
             self.context,
@@ -263,11 +263,10 @@ class NodeStages:
 
     def logits(self, channels: Sequence[Any]) -> Tensor:
         """See `Stages.logits`."""
-        joined = np.concatenate([_dense(channel) for channel in channels], axis=1)
         network = node_model.stage_network(
             self.config, [channel.shape[1] for channel in channels], self.graph
         )
-        return full_graph_logits(network, self.last, joined.astype(self.dtype), None)
+        return full_graph_logits(network, self.last, _joined(channels, self.dtype), None)
 
     def state(self) -> State:
         """See `Stages.state`."""
@@ -304,6 +303,11 @@ def _width(channel: Any) -> int:
 
 def _dense(rows: Any) -> np.ndarray:
     return np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray())
+
+
+def _joined(channels: Sequence[Any], dtype: type) -> np.ndarray:
+    """All channels side by side; converted one by one, so that no matrix of them is held twice."""
+    return np.concatenate([_dense(part.astype(dtype, copy=False)) for part in channels], axis=1)
 
 
 def _float32(channel: Any) -> Any:

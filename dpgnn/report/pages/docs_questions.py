@@ -76,8 +76,8 @@ def _tuned_counts(results: StudyResults, stated: Sequence[ComparisonRow]) -> str
     same = [row for row in stated if (*_key(row), row.reference) in keys]
     entries = count(len({row.entry for row in tuned}), "method")
     return (
-        f"Tuned alike with what it is compared with ({entries} with options chosen on validation nodes, "
-        f"uncounted), it is {_counts(tuned)}; the same pairs as stated: {_counts(same)}. "
+        f"With both sides tuned alike ({entries}; options chosen on validation nodes, uncounted) it is "
+        f"{_counts(tuned)}; the same pairs as stated: {_counts(same)}. "
     )
 
 
