@@ -306,8 +306,9 @@ def _dense(rows: Any) -> np.ndarray:
 
 
 def _joined(channels: Sequence[Any], dtype: type) -> np.ndarray:
-    """All channels side by side; converted one by one, so that no matrix of them is held twice."""
-    return np.concatenate([_dense(part.astype(dtype, copy=False)) for part in channels], axis=1)
+    """All channels side by side; no matrix of them in another type is held beside it."""
+    rows = [_dense(channel) for channel in channels]
+    return np.concatenate(rows, axis=1, dtype=dtype, casting="same_kind")
 
 
 def _float32(channel: Any) -> Any:
