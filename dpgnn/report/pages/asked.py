@@ -18,7 +18,10 @@ def asked_lines(found: Sequence[StudyResults], wanted: Wanted) -> list[str]:
     lines: list[str] = []
     for results in found:
         tuned = results.tuned_comparisons
-        how = f"; tuned: both sides [tuned alike](#tuned), {csv_of(results, tuned.name)}"
+        how = (
+            "; tuned: both sides [tuned alike](#tuned), corrected among such pairs, "
+            f"{csv_of(results, tuned.name)}"
+        )
         for question in questions_of(results, wanted):
             lines += [
                 f"{question} ({_link(results)}; points, over data sets and settings, at the smallest and the "

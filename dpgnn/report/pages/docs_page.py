@@ -266,8 +266,8 @@ def _tuned_columns(results: StudyResults) -> str:
     if not table.rows:
         return ""
     return (
-        " Tuned: the same pairs with both sides [tuned alike](#tuned), where both are; "
-        f"{csv_link(results.info, table.name)}."
+        " Tuned: the same pairs with both sides [tuned alike](#tuned), where both are, corrected among "
+        f"themselves; {csv_link(results.info, table.name)}."
     )
 
 
@@ -275,7 +275,10 @@ def _ranking_lines(results: StudyResults) -> list[str]:
     """Rankings under one guarantee, and mean ranks over graphs."""
     rankings, ranks = results.rankings, results.mean_ranks
     if results.info.name == MAIN_STUDY and ranks.rows:
-        return [*_elsewhere("rankings", rankings), *_elsewhere("mean-ranks", ranks)]
+        return [
+            *_elsewhere(results.info, rankings),
+            *_elsewhere(results.info, ranks),
+        ]
     lines = []
     if rankings.rows:
         lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
@@ -297,7 +300,7 @@ def _tuned_lines(results: StudyResults) -> list[str]:
         return []
     lines = ['<a id="tuned"></a>', "", f"## {tuned.title}", "", *_caption(results.info, tuned)]
     if results.info.name == MAIN_STUDY and rankings.rows:
-        lines += _elsewhere("tuned-rankings", rankings)
+        lines += _elsewhere(results.info, rankings)
     else:
         lines += ['<a id="tuned-rankings"></a>', "", f"### Rankings, equally tuned ({CHOSEN})", ""]
         lines += [*pivots.leaders(rankings.rows), "", *_caption(results.info, rankings)]
@@ -309,11 +312,10 @@ def _tuned_lines(results: StudyResults) -> list[str]:
     return lines
 
 
-def _elsewhere(anchor: str, table: Table) -> list[str]:
+def _elsewhere(info: StudyInfo, table: Table) -> list[str]:
     """A table of the main study that stands on the page of who leads."""
-    link = f"[CSV](../reference/{MAIN_STUDY}/tables/{committed_name(table.name)})"
-    told = f"{table.caption} [Who leads](leaders.md) sums it up; all: {link}."
-    return [f'<a id="{anchor}"></a>', "", f"## {table.title}", "", told, ""]
+    told = f"{table.caption} [Who leads](leaders.md) sums it up; all: {csv_link(info, table.name)}."
+    return [f'<a id="{table.name}"></a>', "", f"## {table.title}", "", told, ""]
 
 
 def _caption(info: StudyInfo, table: Table) -> list[str]:

@@ -9,9 +9,11 @@ from fnmatch import fnmatchcase
 from dpgnn.core.wording import count, listed
 from dpgnn.records.cells import Cell
 from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.report.statistics import comparisons
 from dpgnn.report.statistics.differences import is_mlp
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
+from dpgnn.report.tables.comparisons_table import comparisons_table
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow, TunedRow
 from dpgnn.report.tables.table import CellRow, Table
 from dpgnn.report.tables.tuned_ranks import side_by_side, what_accounting_costs
@@ -55,7 +57,7 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
     lines = [
         f"On the {count(graphs, 'graph')} of study {name} a graph method that has a proof is, against an MLP "
         "that reads no edge (DP-MLP under the same guarantee; without noise where edges alone are "
-        f"protected), {_counts(everything)}. {_tuned_counts(main, everything)}DP-MLP with averaged answers, "
+        f"protected), {_counts(everything)}. {_tuned_counts(main)}DP-MLP with averaged answers, "
         "the control for what averaging alone gives, stands beside it in the tables. By study and by what "
         "is protected:",
         "",
@@ -67,13 +69,18 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
     return lines
 
 
-def _tuned_counts(results: StudyResults, stated: Sequence[ComparisonRow]) -> str:
-    """How the pairs of which both sides are tuned come out, tuned and as stated; "" where none is."""
+def _tuned_counts(results: StudyResults) -> str:
+    """How the pairs of which both sides are tuned come out, tuned and as stated; "" where none is.
+
+    Both are corrected among these pairs alone, so that tuning is the one difference.
+    """
     tuned = [row for _, row in _fair_rows(results, results.tuned_comparisons)]
     if not tuned:
         return ""
-    keys = {(*_key(row), row.reference) for row in tuned}
-    same = [row for row in stated if (*_key(row), row.reference) in keys]
+    there = {(*cell.place, cell.epsilon, cell.entry) for cell in results.tuned_cells}
+    cells = [c for c in results.cells if (*c.place, c.epsilon, c.entry) in there]
+    stated = comparisons_table(comparisons.compared(cells, results.info))
+    same = [row for _, row in _fair_rows(results, stated)]
     entries = count(len({row.entry for row in tuned}), "method")
     return (
         f"With both sides tuned alike ({entries}; options chosen on validation nodes, uncounted) it is "

@@ -68,8 +68,8 @@ def test_pages_say_what_tuned_columns_are(asked: StudyResults) -> None:
     lines = asked_lines([asked], lambda _, question: question == wanted)
     link = "reference/toy/tables/tuned-comparisons.csv.gz"
     assert lines[0].startswith(wanted)
-    assert f"tuned: both sides [tuned alike](#tuned), [CSV]({link})" in lines[0]
-    assert f"[tuned alike](#tuned), where both are; [CSV](../{link})" in study_page(asked)
+    assert f"[tuned alike](#tuned), corrected among such pairs, [CSV]({link})" in lines[0]
+    assert f"where both are, corrected among themselves; [CSV](../{link})" in study_page(asked)
     assert csv_of(asked, "comparisons") == "[CSV](reference/toy/tables/comparisons.csv)"
 
 
