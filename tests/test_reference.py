@@ -30,7 +30,9 @@ def test_the_summary_table_is_what_the_records_say(repository: Path) -> None:
         record = read_record(path)
         cell = tuple(str(record.key[name]) for name in CELL)
         scores.setdefault(cell, []).append(record.metrics["test"]["accuracy"])
-    table = pl.read_csv(folder / "tables" / "summary.csv", schema_overrides={"epsilon": pl.String})
+    table = pl.read_csv(
+        folder / "tables" / "summary.csv.gz", schema_overrides={"epsilon": pl.String}
+    )
     assert table.height == len(scores) == 24
     for row in table.iter_rows(named=True):
         cell = tuple(row[name] for name in CELL)
@@ -90,7 +92,7 @@ def test_a_sample_of_cells_is_rebuilt_from_the_records(repository: Path) -> None
     rng = random.Random(14)
     for folder in _studies(repository):
         schema = {"epsilon": pl.String, "setting": pl.String}
-        table = pl.read_csv(folder / "tables" / "summary.csv", schema_overrides=schema)
+        table = pl.read_csv(folder / "tables" / "summary.csv.gz", schema_overrides=schema)
         rows = list(table.iter_rows(named=True))
         assert rows, folder
         stored = _records(folder)
@@ -160,7 +162,7 @@ def _written(value: float, std: float | None, text: str) -> str:
 
 def test_tables_of_accuracies_at_equal_epsilon_are_those_of_the_records(repository: Path) -> None:
     summary = pl.read_csv(
-        repository / "docs/reference/caribou/tables/summary.csv",
+        repository / "docs/reference/caribou/tables/summary.csv.gz",
         schema_overrides={"epsilon": pl.String},
     )
     cells = {
@@ -186,7 +188,7 @@ def test_tables_of_accuracies_at_equal_epsilon_are_those_of_the_records(reposito
 
 def test_the_table_of_the_noise_free_layer_is_that_of_the_records(repository: Path) -> None:
     summary = pl.read_csv(
-        repository / "docs/reference/caribou/tables/summary.csv",
+        repository / "docs/reference/caribou/tables/summary.csv.gz",
         schema_overrides={"epsilon": pl.String},
     )
     cells = {

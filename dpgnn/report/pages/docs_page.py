@@ -57,7 +57,7 @@ from dpgnn.report.tables.tuning import CHOSEN
 
 # columns of tables that people read in reports; committed files leave them out, because the records hold them
 SENTENCES = ("words", "assumed_public")
-# the longest tables name an entry as paths do; its label stands in summary.csv
+# the longest tables name an entry as paths do; its label stands in summary.csv.gz
 BY_ENTRY = (
     "claims",
     "comparisons",

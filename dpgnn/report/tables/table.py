@@ -25,7 +25,7 @@ Kind = Literal[
 ]
 MEASURED = ("percent", "points", "p")  # kinds of scores, their differences and p values
 # in docs/reference: a row for every cell, and more than a megabyte
-COMPRESSED = ("claims", "differences", "tuned-comparisons")
+COMPRESSED = ("claims", "differences", "summary", "tuned-comparisons")
 Row = Mapping[str, Any]
 R = TypeVar("R", covariant=True)
 DASH = "–"
