@@ -5,7 +5,7 @@ noise_multiplier must be > 0, got -1.0; raise epsilon or lower num_steps
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Iterable
 from typing import NoReturn, TypeVar
 
@@ -184,8 +184,10 @@ def _is_number(value: object) -> bool:
 
 
 def _is_finite(value: object) -> bool:
-    # an integer may be larger than any float
-    return _is_number(value) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+    try:
+        return _is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
+    except OverflowError:  # an integer that is larger than any float
+        return False
 
 
 def _is_integer(value: object) -> bool:

@@ -15,8 +15,9 @@ from dpgnn.core import checks
     [
         (checks.positive, (1, 0.5, np.float32(2)), (0, -1.0), "be > 0"),
         (checks.positive, (), (math.inf, math.nan, "1", True), "be a finite number > 0"),
+        (checks.positive, (), (np.float32("inf"), np.float16("nan")), "be a finite number > 0"),
         (checks.non_negative, (0, 3.5, np.int64(1)), (-1e-9,), "be >= 0"),
-        (checks.non_negative, (), (math.inf, None), "be a finite number >= 0"),
+        (checks.non_negative, (), (math.inf, None, np.float16("inf")), "be a finite number >= 0"),
         (checks.probability, (0, 1, 0.5), (-0.1, 1.1, math.nan, "0"), "be in [0, 1]"),
         (checks.open_probability, (1e-300, 0.5), (0, 1, math.nan), "be in (0, 1)"),
     ],
@@ -44,6 +45,8 @@ def test_an_unknown_name_lists_what_exists_and_long_values_are_cut() -> None:
     with pytest.raises(ValueError) as caught:
         checks.one_of("method", "gapp", ["mlp", "gap"])
     assert str(caught.value) == "unknown method 'gapp'; known: gap, mlp"
+    with pytest.raises(ValueError, match="x must be a finite number > 0, got 1000"):
+        checks.positive("x", 10**400)
     with pytest.raises(ValueError) as caught:
         checks.fail("x", "be short", "a" * 1000)
     assert len(str(caught.value)) == len("x must be short, got ") + 200

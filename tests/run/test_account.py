@@ -226,6 +226,7 @@ def test_bad_questions_are_refused(words: dict[str, Any], message: str) -> None:
         answer(dp_gnn(**words))
 
 
+@pytest.mark.filterwarnings("error")
 def test_hardly_any_noise_costs_everything_and_is_no_traceback() -> None:
     found = answer(dp_gnn(noise_multiplier=1e-300, num_steps=5))
     assert found.claims[0].epsilon == math.inf
