@@ -275,10 +275,7 @@ def _ranking_lines(results: StudyResults) -> list[str]:
     """Rankings under one guarantee, and mean ranks over graphs."""
     rankings, ranks = results.rankings, results.mean_ranks
     if results.info.name == MAIN_STUDY and ranks.rows:
-        return [
-            *_elsewhere(results.info, rankings),
-            *_elsewhere(results.info, ranks),
-        ]
+        return [*_elsewhere(results.info, rankings), *_elsewhere(results.info, ranks)]
     lines = []
     if rankings.rows:
         lines += ['<a id="rankings"></a>', "", "## Rankings under one guarantee", ""]
