@@ -9,7 +9,7 @@ Source: Doroshenko et al. (2022), "Connect the dots", arXiv:2207.04380, Algorith
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,12 +88,12 @@ def distributions(event: Event[Any]) -> tuple[float | None, list[PLDPmf]]:
     if not others or not math.isfinite(squares):
         return math.sqrt(squares), []
     step = _step(others, squares)
-    gaussian = _gaussian_pmf(math.sqrt(squares), step) if squares > 0 else None
+    gaussian = _gaussian_pmf(math.sqrt(squares), step).to_dense_pmf() if squares > 0 else None
     found = []
     for forward in (True, False):
         pmf = gaussian
         for part, count in others:
-            one = _pmf(part, step, forward).self_compose(count)
+            one = _pmf(part, step, forward).self_compose(count).to_dense_pmf()
             pmf = one if pmf is None else pmf.compose(one)
         assert pmf is not None
         found.append(pmf)
@@ -111,17 +111,26 @@ def _largest_loss(event: Event[Any]) -> float:
     if isinstance(event, GumbelTopK):
         return event.num_selected * 2 * event.score_sensitivity / event.scale
     if isinstance(event, RandomizedResponse):
-        pairs = (
-            (event.one_if_one, event.one_if_zero),
-            (1 - event.one_if_one, 1 - event.one_if_zero),
-        )
-        bounded = all((a > 0) == (b > 0) for a, b in pairs)
-        return max(abs(math.log(a / b)) for a, b in pairs if a > 0) if bounded else math.inf
+        answers = _answers(event)
+        bounded = all((a > 0) == (b > 0) for a, b in answers)
+        return max(_finite_losses(answers)) if bounded else math.inf
     return 0.0 if _gaussian_mu(event) == 0 else math.inf
 
 
+def _answers(event: RandomizedResponse[Any]) -> tuple[tuple[float, float], ...]:
+    """Probabilities of each answer if the bit is one, and if it is zero."""
+    one, zero = event.one_if_one, event.one_if_zero
+    return (one, zero), (1 - one, 1 - zero)
+
+
+def _finite_losses(answers: Sequence[tuple[float, float]]) -> list[float]:
+    return [abs(math.log(a / b)) for a, b in answers if a > 0 and b > 0]
+
+
 def _gaussian_mu(event: Event[Any]) -> float | None:
-    """Shift over standard deviation of a Gaussian event; None for other events."""
+    """Shift over standard deviation of a Gaussian event, 0 of one without loss; None for other events."""
+    if isinstance(event, LaplaceRelease | GumbelTopK | RandomizedResponse):
+        return 0.0 if _largest_loss(event) == 0 else None
     if isinstance(event, GaussianRelease):
         return _ratio(event.sensitivity, event.noise_stddev)
     if isinstance(event, ContractiveIteration):
@@ -193,7 +202,10 @@ def _range(event: Event[Any]) -> tuple[float, float]:
         mu = 2 * event.clipping_norm * most / event.noise_stddev
         top = mu * (_reach() + mu / 2)
         return -top, top
-    top = _largest_loss(event)
+    if isinstance(event, RandomizedResponse):
+        top = max(_finite_losses(_answers(event)), default=0.0)
+    else:
+        top = _largest_loss(event)
     return -top, top
 
 

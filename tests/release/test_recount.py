@@ -31,7 +31,20 @@ def fixed(noise: float, population: int, batch: int, changed: int) -> Event[Any]
     )  # fmt: skip
 
 
+def bit(one_if_one: float, one_if_zero: float) -> Event[Any]:
+    return events.RandomizedResponse(
+        relation="add-remove", one_if_one=one_if_one, one_if_zero=one_if_zero
+    )
+
+
+def laplace(sensitivity: float) -> Event[Any]:
+    return events.LaplaceRelease(relation="add-remove", scale=1.0, sensitivity=sensitivity)
+
+
 GAUSSIAN = events.GaussianRelease(relation="add-remove", noise_stddev=2.0, sensitivity=1.0)
+NO_SCORES = events.GumbelTopK(
+    relation="add-remove", scale=4.0, score_sensitivity=0.0, num_selected=3
+)
 CASES: dict[str, Event[Any]] = {
     "one root": compose(poisson(1.0, 0.01, 1, 0, "add-remove"), 2000),
     "four and three roots": compose(poisson(6.0, 0.1, 4, 3, "add-remove"), 300),
@@ -40,9 +53,15 @@ CASES: dict[str, Event[Any]] = {
     "without replacement": compose(fixed(3.0, 1000, 50, 1), 300),
     "several without replacement": compose(fixed(20.0, 1000, 50, 5), 300),
     "Laplace": compose(events.LaplaceRelease(relation="null-one", scale=20.0, sensitivity=1.0), 30),
-    "randomised response": compose(
-        events.RandomizedResponse(relation="add-remove", one_if_one=0.7, one_if_zero=0.1), 3
+    "randomised response": compose(bit(0.7, 0.1), 3),
+    "an answer that may tell": compose_all(bit(1e-7, 0.0), GAUSSIAN),
+    "a certain answer": bit(1.0, 0.0),
+    "pure mechanisms": compose_all(bit(0.7, 0.1), laplace(1.0)),
+    "much Gaussian noise beside": compose_all(
+        events.GaussianRelease(relation="add-remove", noise_stddev=200.0, sensitivity=1.0),
+        compose(poisson(1.0, 0.01, 1, 0, "add-remove"), 500),
     ),
+    "some without loss": compose_all(bit(0.5, 0.5), laplace(0.0), NO_SCORES, GAUSSIAN),
     "contractive": events.ContractiveIteration(
         relation="add-remove", noise_stddev=2.0, sensitivity=1.0, num_hops=10, contraction=0.8
     ),
@@ -98,16 +117,14 @@ def test_one_step_with_several_roots_is_the_integral_of_its_two_mixtures() -> No
 
 
 def test_the_largest_loss_is_a_closed_form() -> None:
-    laplace = events.LaplaceRelease(relation="null-one", scale=2.0, sensitivity=1.0)
+    noise = events.LaplaceRelease(relation="null-one", scale=2.0, sensitivity=1.0)
     gumbel = events.GumbelTopK(
         relation="null-one", scale=4.0, score_sensitivity=1.0, num_selected=3
     )
-    assert pure_epsilon(compose(laplace, 3)) == pytest.approx(1.5)
+    assert pure_epsilon(compose(noise, 3)) == pytest.approx(1.5)
     assert pure_epsilon(gumbel) == pytest.approx(1.5)
-    bit = events.RandomizedResponse(relation="add-remove", one_if_one=0.7, one_if_zero=0.1)
-    assert pure_epsilon(bit) == pytest.approx(math.log(7))
-    certain = events.RandomizedResponse(relation="add-remove", one_if_one=0.7, one_if_zero=0.0)
-    assert pure_epsilon(certain) == math.inf
+    assert pure_epsilon(bit(0.7, 0.1)) == pytest.approx(math.log(7))
+    assert pure_epsilon(bit(0.7, 0.0)) == math.inf
     assert pure_epsilon(GAUSSIAN) == math.inf
 
 
