@@ -128,8 +128,13 @@ def _finite_losses(answers: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def _gaussian_mu(event: Event[Any]) -> float | None:
-    """Shift over standard deviation of a Gaussian event, 0 of one without loss; None for other events."""
+    """Shift over standard deviation of a Gaussian event; None for other events.
+
+    Without any loss it is 0; of an answer that always tells, inf.
+    """
     if isinstance(event, LaplaceRelease | GumbelTopK | RandomizedResponse):
+        if isinstance(event, RandomizedResponse) and not _finite_losses(_answers(event)):
+            return math.inf
         return 0.0 if _largest_loss(event) == 0 else None
     if isinstance(event, GaussianRelease):
         return _ratio(event.sensitivity, event.noise_stddev)
@@ -203,7 +208,7 @@ def _range(event: Event[Any]) -> tuple[float, float]:
         top = mu * (_reach() + mu / 2)
         return -top, top
     if isinstance(event, RandomizedResponse):
-        top = max(_finite_losses(_answers(event)), default=0.0)
+        top = max(_finite_losses(_answers(event)))
     else:
         top = _largest_loss(event)
     return -top, top
@@ -342,7 +347,8 @@ def _without_replacement(event: FixedSizeRoots[Any]) -> Profile:
 
         def profile(epsilons: Floats) -> Floats:
             size = np.abs(epsilons)
-            above = rate * whole(np.log1p(np.expm1(size) / rate))
+            # log(1 + (e^size - 1) / rate)
+            above = rate * whole(size + np.log1p((rate - 1) * np.exp(-size)) - math.log(rate))
             mirrored = -np.expm1(-size) + np.exp(-size) * above
             return np.where(epsilons >= 0, above, mirrored)
 
@@ -352,7 +358,7 @@ def _without_replacement(event: FixedSizeRoots[Any]) -> Profile:
     shares = law.pmf(np.arange(most + 1))
 
     def revealed(epsilons: Floats) -> Floats:
-        found: Floats = shares[0] * np.maximum(-np.expm1(epsilons), 0.0)
+        found: Floats = shares[0] * -np.expm1(np.minimum(epsilons, 0.0))
         for number in range(1, most + 1):
             found = found + shares[number] * _gaussian(number * shift)(epsilons)
         return found

@@ -55,7 +55,8 @@ CASES: dict[str, Event[Any]] = {
     "Laplace": compose(events.LaplaceRelease(relation="null-one", scale=20.0, sensitivity=1.0), 30),
     "randomised response": compose(bit(0.7, 0.1), 3),
     "an answer that may tell": compose_all(bit(1e-7, 0.0), GAUSSIAN),
-    "a certain answer": bit(1.0, 0.0),
+    "certain answers": compose(bit(1.0, 0.0), 3),
+    "few without replacement": compose(fixed(99.5, 32, 6, 1), 500),
     "pure mechanisms": compose_all(bit(0.7, 0.1), laplace(1.0)),
     "much Gaussian noise beside": compose_all(
         events.GaussianRelease(relation="add-remove", noise_stddev=200.0, sensitivity=1.0),
