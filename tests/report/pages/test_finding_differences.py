@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from dpgnn.report.pages.finding_differences import (
 )
 from dpgnn.report.pages.headline import Headline
 from dpgnn.report.pages.study_results import StudyResults
+from dpgnn.study.study import load_study
 
 ASKED = Question(
     name="q", title="Do edges help?", more="More.", overturn="",
@@ -95,6 +97,32 @@ def test_differences_of_tuned_entries_name_the_chosen_points(cells: dict[str, Ce
         ("Do edges help? MLP - GCN, tuned alike", "dp_mlp", POINT),
     ]
     assert [round(row.mean, 3) for row in rows] == [0.1, -0.1, 0.2, -0.2]
+
+
+def test_the_page_names_what_has_two_points_more(repository: Path) -> None:
+    """Six points an entry, eight on three graphs for the methods that the sentence names."""
+    study = load_study(repository / "workflow" / "studies" / "headtohead.yaml", "M")
+    points = defaultdict(set)
+    for key in study.keys:
+        base, _, point = key.entry.partition("~")
+        if point and base in study.config.tuned:
+            points[base, key.dataset].add(point)
+    assert {len(found) for found in points.values()} == {6, 8}
+    with_eight = {pair for pair, found in points.items() if len(found) == 8}
+    names = {base for base, _ in with_eight}
+    assert with_eight == {(base, graph) for base in names for graph in ("photo", "computers", "cs")}
+    told = {
+        "MLP": ["mlp"],
+        "DP-MLP": [
+            f"dp_mlp{form}" for form in ("", "-replace", "-mean1", "-replace-mean1", "-mean2")
+        ],
+        "DP-GCN": ["dp_gcn", "dp_gcn-bounded"],
+        "FDP": ["fdp"],
+        "PertGraph at node level": ["pertgraph-record", "pertgraph-bounded"],
+    }
+    assert names == {name for forms in told.values() for name in forms}
+    page = (repository / "docs" / "results" / "comparisons.md").read_text()
+    assert f"two more with centred rows for {', '.join([*told][:-1])} and {[*told][-1]}." in page
 
 
 def test_a_side_that_is_not_tuned_has_no_words(cells: dict[str, Cell]) -> None:
