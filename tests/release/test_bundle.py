@@ -565,6 +565,17 @@ def test_the_second_accountant_finds_a_claim_that_ours_would_pass(
     tells(found.note, ">= 4.1", "dp-accounting")
 
 
+def test_a_part_with_a_hundredth_of_the_budget_is_counted_too(tmp_path: Path) -> None:
+    """DPAR's Gaussian rows: much noise beside steps of DP-SGD."""
+    model = dpgnn.fit(
+        data_of(), method="dpar", unit="node", relation="replace-one", epsilon=1, num_classes=2,
+        seed=1, delta=1e-3, rows="gm", rows_share=0.01, num_steps=200, batch_size=4,
+    )  # fmt: skip
+    (found,) = [check for check in verify(model.save(tmp_path / "b")) if check.what == "epsilon"]
+    assert found.state == "ok", found.note
+    tells(found.note, "dpgnn", "dp-accounting")
+
+
 # the first guarantee that each sound method supports, with its example's options
 SOUND = [name for name in sorted(methods.TABLE) if "sound" in methods.get(name).modes]
 
