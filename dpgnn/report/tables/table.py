@@ -24,7 +24,7 @@ Kind = Literal[
     "text", "integer", "number", "percent", "points", "epsilon", "seconds", "megabytes", "p"
 ]
 MEASURED = ("percent", "points", "p")  # kinds of scores, their differences and p values
-# in docs/reference: a row for every cell, and more than a megabyte
+# written compressed in docs/reference
 COMPRESSED = ("claims", "differences", "summary", "tuned-comparisons")
 Row = Mapping[str, Any]
 R = TypeVar("R", covariant=True)
