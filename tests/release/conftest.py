@@ -1,0 +1,5 @@
+"""A signed bundle as fixtures."""
+
+from bundles import keys, saved
+
+__all__ = ["keys", "saved"]
