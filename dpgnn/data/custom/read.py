@@ -185,7 +185,8 @@ def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGr
     if columns.check_edge_columns(edges_path, edges.columns, problems):
         place = None if ids is None else {name: position for position, name in enumerate(ids)}
         edge_rows = Rows(path=edges_path, frame=edges)
-        source, target = columns.ends(edge_rows, place, len(nodes), problems)
+        if ids is not None or "id" not in nodes.columns:  # else the ends have no names to be
+            source, target = columns.ends(edge_rows, place, len(nodes), problems)
     return RawGraph(
         where=str(nodes_path), where_edges=str(edges_path), num_nodes=len(nodes), x=x, y=y,
         source=source, target=target, codes=codes, ids=ids, columns=features,
@@ -211,13 +212,18 @@ def _read(path: Path) -> pl.DataFrame:
         table = read_parquet(path, remedy="write it again")
         check_schema(path, table.schema)
         return frame_of(path, table)
-    content = path.read_bytes()
+    content = (
+        path.read_bytes().rstrip(b"\r\n") + b"\n"
+    )  # blank lines at the end are none of its rows
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         remedy = "save the table as UTF-8"
         fail(f"{path}, line {line}", "be UTF-8", f"byte 0x{content[error.start]:02x}", remedy)
+    if b"\r" in content and content.count(b"\n") == 1:
+        remedy = "save it as CSV UTF-8"
+        fail(str(path), "end its lines with line feeds", "carriage returns alone", remedy)
     rule = "be a CSV table with one header line"
     try:
         text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
@@ -246,11 +252,13 @@ def _check_lengths(path: Path, reader: Any, num_columns: int) -> None:
     Damaged quotes are reported by the reader of the whole table.
     """
     few, many = "write every comma, also of empty cells", "is a name missing in the header?"
+    blank = "remove it"
     try:
         for row in reader:
-            if row and len(row) != num_columns:
-                rule, remedy = f"have {num_columns} cells", few if len(row) < num_columns else many
-                fail(f"{path}, line {reader.line_num}", rule, f"{len(row)} cells", remedy)
+            if len(row) != num_columns:
+                remedy = blank if not row else few if len(row) < num_columns else many
+                got = f"{len(row)} cells" if row else "a blank line"
+                fail(f"{path}, line {reader.line_num}", f"have {num_columns} cells", got, remedy)
     except csv.Error:
         return
 

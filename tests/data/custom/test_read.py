@@ -241,6 +241,25 @@ def test_a_row_with_fewer_cells_than_the_header_is_named_with_its_line(tmp_path)
     assert problem.startswith(f"{tmp_path}/nodes.csv, line 4 must have 5 cells, got '3 cells'")
 
 
+def test_blank_lines_at_the_end_are_no_rows_and_others_are_named(tmp_path):
+    nodes, edges = "id,h,label\na,1,0\nb,2,1\n", "source,target\na,b\n"
+    for end in ("", "\n\n", "\r\n\r\n"):
+        tables(tmp_path, nodes + end, edges + end)
+        assert custom.load_folder(tmp_path, "mine").num_nodes == 2
+    tables(tmp_path, nodes.replace("b,", "\nb,"), edges)
+    (problem,) = problems_of(tmp_path)
+    tells(problem, "nodes.csv, line 3", "3 cells", "a blank line", "remove it")
+    tables(tmp_path, nodes.replace("\n", "\r"), edges)
+    (problem,) = problems_of(tmp_path)
+    tells(problem, "nodes.csv", "line feeds", "carriage returns alone", "CSV UTF-8")
+
+
+def test_ends_of_edges_are_not_judged_by_ids_that_are_wrong(tmp_path):
+    tables(tmp_path, "id,h,label\na,1,0\n,2,1\n", "source,target\na,b\n")
+    (problem,) = problems_of(tmp_path)
+    tells(problem, "id of row 2", "not be empty")
+
+
 def test_a_head_without_all_names_and_other_separators_are_named(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\n")
     (tmp_path / "nodes.csv").write_text("id,h\na,1,0\n")
