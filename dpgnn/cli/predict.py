@@ -10,13 +10,15 @@ from typing import Any
 
 def add_parser(subparsers: Any) -> None:
     """Add `predict` to the command line."""
-    parser = subparsers.add_parser("predict", help="answers of a bundle, from CSV to CSV")
+    parser = subparsers.add_parser("predict", help="answers of a bundle, from tables to CSV")
     parser.add_argument("bundle", type=Path, help="a folder that `dpgnn release` wrote")
     parser.add_argument(
-        "nodes", type=Path, help="CSV: id (if any) and the features in the order of the model"
+        "nodes",
+        type=Path,
+        help="CSV or Parquet: id (if any) and the features in the order of the model",
     )
     parser.add_argument(
-        "--edges", type=Path, help="CSV: source, target; not for methods without edges"
+        "--edges", type=Path, help="CSV or Parquet: source, target; not for methods without edges"
     )
     parser.add_argument("--out", type=Path, required=True, help="CSV: id, class, probability")
     parser.set_defaults(func=main)

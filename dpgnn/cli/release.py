@@ -43,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
     """
     from dpgnn.core.checks import require
     from dpgnn.core.paths import Paths, parse_run
-    from dpgnn.release.from_run import declared_names, ids_are_public, model_of_run, own_ids
+    from dpgnn.release import from_run
     from dpgnn.release.released import Names
     from dpgnn.study import driver
     from dpgnn.study.study import load_study
@@ -51,15 +51,17 @@ def main(args: argparse.Namespace) -> int:
     study = load_study(driver.study_file(args.study, root=Path()), args.tier)
     run = _chosen(args.run, study)
     graph = Paths().graph(str(parse_run(run, name="--run")["dataset"]))
-    declared = declared_names(graph)
+    declared = from_run.declared_names(graph)
     names = Names(
         classes=_split(args.classes) or declared.classes,
         features=_split(args.features) or declared.features,
     )
-    model = model_of_run(Paths().run(study.name, run), names)
-    public = args.public_ids or ids_are_public(graph)
+    model = from_run.model_of_run(Paths().run(study.name, run), names)
+    if model.reads_edges:
+        model = replace(model, directed_graph=from_run.is_directed(graph))
+    public = args.public_ids or from_run.ids_are_public(graph)
     if public or model.knows_nodes:
-        ids = own_ids(graph)
+        ids = from_run.own_ids(graph)
         remedy = "only an own graph with a column `id` has some; leave --public-ids out"
         require(
             bool(ids) or not public, "--public-ids", "be of a graph with ids", str(graph), remedy

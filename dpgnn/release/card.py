@@ -12,6 +12,12 @@ from dpgnn.release.words import SHOWN_TO
 if TYPE_CHECKING:
     from dpgnn.release.released import Released
 
+USE = (
+    "It answers about nodes with the same features in the same order. It was checked for privacy, not for "
+    "fairness or for harm from wrong answers."
+)
+DIRECTED = "Edges of its graph are directed: a question's edges are read as they are given, source to target."
+
 
 def sections(model: Released) -> list[tuple[str, list[str]]]:
     """Headings and their paragraphs, as plain text.
@@ -48,10 +54,7 @@ def sections(model: Released) -> list[tuple[str, list[str]]]:
         ("What is not covered", not_covered(model)),
         ("Caveats", [f"{CAVEATS[name].title} ({name})." for name in claim.caveats] or ["None."]),
         ("Accuracy", [accuracy]),
-        ("Use", [
-            "It answers about nodes with the same features in the same order. It was checked for privacy, "
-            "not for fairness or for harm from wrong answers.",
-        ]),
+        ("Use", [USE, *([DIRECTED] if model.directed_graph else [])]),
     ]  # fmt: skip
 
 

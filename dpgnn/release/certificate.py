@@ -49,6 +49,7 @@ def certificate_of(model: Released, files: Mapping[str, str]) -> dict[str, Any]:
         "answers": claim.answers,
         "names": {"classes": list(model.names.classes), "features": list(model.names.features)},
         "files": dict(sorted(files.items())),
+        **({"directed_graph": True} if model.directed_graph else {}),
     }
     return stated | {"sha256": sha256_json(stated)}
 
@@ -116,6 +117,9 @@ def check_itself(stated: Any) -> None:
         told = stated["names"].get(kind)
         texts = isinstance(told, list) and all(isinstance(one, str) and one for one in told)
         require(texts, f"certificate.json: names of {kind}", "be texts", told)
+    directed = stated.get("directed_graph", True)
+    rule = "be true, or left out where reverse edges are added"
+    require(directed is True, "certificate.json: directed_graph", rule, directed)
     require(set(stated["names"]) == {"classes", "features"}, "names", "be of two kinds", stated)
 
 

@@ -109,7 +109,8 @@ def fit(
     kept = dict(made.fitted.kept)
     if kept:
         kept[ROWS_FOR] = rows_for(inputs.graph)
-    return Model(record=made.record, state=dict(made.fitted.state), kept=kept, names=names)
+    return Model(record=made.record, state=dict(made.fitted.state), kept=kept, names=names,
+                 directed_graph=inputs.graph.directed)  # fmt: skip
 
 
 def _check_asked(epsilon: float, device: str, num_threads: int, name: str, options: Any) -> None:

@@ -63,6 +63,18 @@ def ids_are_public(graph: Path) -> bool:
     return known and bool(read_meta(graph)["provenance"].get("public_ids"))
 
 
+def is_directed(graph: Path) -> bool:
+    """Whether edges of the graph in results/graphs/NAME are directed, as its owner states.
+
+    Args:
+        graph: results/graphs/NAME.
+
+    Raises:
+        DamagedFileError: graph.json is missing or damaged.
+    """
+    return bool(read_meta(graph)["directed"])
+
+
 def declared_names(graph: Path) -> Names:
     """The names that the owner of a graph declared public in graph.yaml; none if the graph is missing.
 

@@ -45,6 +45,7 @@ def load(folder: str | Path, *, module: Any = None) -> Model:
         state=read_tensors(folder / STATE),
         kept=read_tensors(folder / OWN_ROWS) if (folder / OWN_ROWS).exists() else {},
         names=Names(**names, ids=ids, public_ids=public_ids),
+        directed_graph="directed_graph" in stated,
     )
     if module is not None:
         _stand_in(model, module)

@@ -62,7 +62,7 @@ class Model(Released):
         nodes: Any = None,
         *,
         features: Sequence[str] | None = None,
-        directed_graph: bool = False,
+        directed_graph: bool | None = None,
     ) -> Answered:
         """Answers about nodes of a graph.
 
@@ -73,13 +73,14 @@ class Model(Released):
                 whose answers read the asked node's own record.
             nodes: positions or a mask, shape (num_nodes,); None asks about all.
             features: names of the columns, compared with the model's if it has names.
-            directed_graph: as in `fit`.
+            directed_graph: whether edges are directed; otherwise reverse edges are added. None: as fitted.
 
         Raises:
             ValueError: other columns or classes, an unknown node, or a graph that the model cannot answer
                 about; names what is wrong.
         """
-        graph = self._graph(data, directed_graph, features)
+        directed = self.directed_graph if directed_graph is None else directed_graph
+        graph = self._graph(data, directed, features)
         idx, entry, method = positions(nodes, graph.num_nodes), self.entry, self.method
         fitted = Fitted(state=self.state, kept=self.kept)
         found = method.predict(entry, fitted, method.sees(graph), idx)
@@ -116,7 +117,7 @@ class Model(Released):
         """Whether the method reads edges."""
         return self.method.uses_edges
 
-    def _graph(self, data: Any, directed_graph: bool, features: Sequence[str] | None) -> Graph:
+    def _graph(self, data: Any, directed: bool, features: Sequence[str] | None) -> Graph:
         facts, names = self.facts, self.names.features
         if features is not None and names and tuple(features) != names:
             wrong = [name for name in features if name not in names]
@@ -128,7 +129,7 @@ class Model(Released):
             data,
             name="data",
             num_classes=facts.num_classes,
-            directed=directed_graph,
+            directed=directed,
             several=several,
         )
         remedy = "give the columns of the fit in their order"

@@ -86,12 +86,14 @@ class Released:
         state: tensors that are released.
         kept: rows for the nodes' own answers; kept private by the owner.
         names: names of classes and features that are public, and of nodes.
+        directed_graph: whether edges of the fit's graph were directed; public.
     """
 
     record: Record
     state: Mapping[str, Tensor]
     kept: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     names: Names = Names()
+    directed_graph: bool = False
 
     def __repr__(self) -> str:
         claim = self.claim

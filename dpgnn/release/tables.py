@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,16 @@ import numpy as np
 
 from dpgnn.core.checks import fail, require
 from dpgnn.core.paths import regular
-from dpgnn.data.custom.columns import ENDS, LABEL_COLUMN, check_names
+from dpgnn.data.custom.check import Problems, RawGraph, check_features
+from dpgnn.data.custom.columns import (
+    LABEL_COLUMN,
+    Rows,
+    check_edge_columns,
+    ends,
+    features,
+    texts_of,
+)
+from dpgnn.data.custom.table import read_table
 from dpgnn.release.model import Answered, Model
 
 ID, LABEL = "id", "label"
@@ -41,29 +51,27 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
 
     Args:
         model: decides the required columns.
-        nodes: CSV with a column `id` or none, and the model's features in their order; columns of parts, as
-            own graphs have them, are left out, and labels too unless answers read the asked node's own. Of a
-            model that knows the ids of its nodes any of them, in any order.
-        edges: CSV with the columns source and target, which hold ids (row numbers without a column `id`);
-            the ids of a model that knows them need no row of their own.
+        nodes: as of an own graph (docs/data.md): a column `id` or none, and the model's features in their
+            order; the column `split` is left out, and labels too unless answers read the asked node's own. Of
+            a model that knows the ids of its nodes any of them, in any order.
+        edges: as of an own graph: source and target, which hold ids (row numbers without a column `id`); the
+            ids of a model that knows them need no row of their own.
 
     Raises:
         ValueError: a column is missing, superfluous or misplaced, a cell is not a finite number or a class,
             an id is duplicate or unknown; names it.
     """
-    frame = _read(nodes)
-    check_names(nodes, frame.columns)
-    ids = [str(i) for i in range(frame.height)]
-    if ID in frame.columns:
-        ids = _ids(nodes, frame)
-        frame = frame.drop(ID)
-    labels = _labels(model, nodes, frame) if VOTERS in model.state else None
-    known = [name for name in frame.columns if LABEL_COLUMN.fullmatch(name) or name == "split"]
-    x = _features(model, nodes, frame.drop(known))
+    rows, problems = _read(nodes), Problems()
+    columns = rows.frame.columns
+    if ID in columns:
+        rows = replace(rows, ids=_ids(rows))
+    labels = _labels(model, rows) if VOTERS in model.state else None
+    known = [ID, "split", *(name for name in columns if LABEL_COLUMN.fullmatch(name))]
+    x = _features(model, rows, [name for name in columns if name not in known], problems)
+    ids = rows.ids or [str(row) for row in range(len(x))]
     if not (model.names.ids and model.knows_nodes):
-        return Asked(
-            data=_data(x, _arcs(edges, _places(ids), "the table of nodes"), labels), ids=ids
-        )
+        places = None if rows.ids is None else _places(ids)
+        return Asked(data=_data(x, _arcs(edges, places, len(x), problems), labels), ids=ids)
     places = _places(model.names.ids)
     unknown = next((name for name in ids if name not in places), None)
     rule = "be nodes of the fit"
@@ -72,15 +80,16 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
     every = _spread(x, asked, len(places), 0)
     if labels is not None:
         labels = _spread(labels, asked, len(places), -1)
-    arcs = _arcs(edges, places, "the model")
+    of_fit = {"known": "an id of a node of the fit", "remedy": "drop the edge"}
+    arcs = _arcs(edges, places, len(places), problems, **of_fit)
     return Asked(data=_data(every, arcs, labels), ids=ids, nodes=asked)
 
 
-def _ids(path: Path, frame: Any) -> list[str]:
-    ids: list[str] = frame[ID].to_list()
+def _ids(rows: Rows) -> list[str]:
+    ids: list[str] = texts_of(rows.frame[ID]).to_list()
     twice = next((name for name, count in Counter(ids).items() if count > 1), None)
-    whole = None not in ids and twice is None
-    require(whole, f"{path}: id", "stand in each row, and once", twice)
+    whole = "" not in ids and twice is None
+    require(whole, f"{rows.path}: id", "stand in each row, and once", twice)
     return ids
 
 
@@ -95,73 +104,67 @@ def _data(x: np.ndarray, arcs: np.ndarray, y: np.ndarray | None) -> SimpleNamesp
     return SimpleNamespace(x=x, edge_index=arcs, y=y)
 
 
-def _places(ids: Sequence[str]) -> dict[str | None, int]:
+def _places(ids: Sequence[str]) -> dict[str, int]:
     return {name: place for place, name in enumerate(ids)}
 
 
-def _read(path: Path) -> Any:
-    import polars as pl
-
-    try:
-        return pl.read_csv(regular(path), infer_schema=False)
-    except FileNotFoundError:
-        fail(str(path), "exist", "no such file")
-    except pl.exceptions.PolarsError as error:
-        fail(str(path), "be a CSV table with a head", str(error).splitlines()[0])
+def _read(path: Path) -> Rows:
+    require(regular(path).exists(), str(path), "exist", "no such file")
+    return Rows(path=path, frame=read_table(path))
 
 
-def _features(model: Model, path: Path, frame: Any) -> np.ndarray:
+def _features(model: Model, rows: Rows, found: list[str], problems: Problems) -> np.ndarray:
     """float32, shape (num_rows, num_features)."""
-    import polars as pl
-
-    wanted, found = list(model.names.features), frame.columns
+    wanted, number = list(model.names.features), model.facts.num_features
     if wanted and found != wanted:
         missing = [name for name in wanted if name not in found]
         more = [name for name in found if name not in wanted]
         parts = {"missing": missing, "too many": more}
         told = {kind: names[:5] for kind, names in parts.items() if names} or "another order"
-        fail(f"{path}: columns", "be the model's features in their order", told)
-    number = model.facts.num_features
-    require(len(found) == number, f"{path}: feature columns", f"be {number}", len(found))
-    cells = frame.with_columns(pl.all().cast(pl.Float32, strict=False))
-    for name in found:
-        wrong = np.flatnonzero(~np.isfinite(cells[name].fill_null(float("nan")).to_numpy()))
-        if wrong.size:
-            value = frame[name][int(wrong[0])]
-            fail(f"{path}, row {wrong[0] + 1}: {name}", "be a finite number", value)
-    return np.asarray(cells.to_numpy(), dtype=np.float32)
+        fail(f"{rows.path}: columns", "be the model's features in their order", told)
+    require(len(found) == number, f"{rows.path}: feature columns", f"be {number}", len(found))
+    x = features(rows, found, problems)
+    problems.stop()
+    assert x is not None
+    where, ids = str(rows.path), rows.ids
+    raw = RawGraph(where=where, where_edges="", num_nodes=len(x), ids=ids, columns=found)
+    check_features(raw, x, problems)
+    problems.stop()
+    return x
 
 
-def _labels(model: Model, path: Path, frame: Any) -> np.ndarray | None:
+def _labels(model: Model, rows: Rows) -> np.ndarray | None:
     """Classes of the nodes, -1 for empty cells; int64, shape (num_rows,). None without a column."""
-    if LABEL not in frame.columns:
+    if LABEL not in rows.frame.columns:
         return None
-    names = model.names.classes or tuple(str(number) for number in range(model.facts.num_classes))
-    classes: dict[str | None, int] = {None: -1, "": -1}
-    classes.update(_places(names))
-    cells = frame[LABEL].to_list()
+    cells, names = texts_of(rows.frame[LABEL]).to_list(), model.names.classes
+    if not names:  # 3, or 3.0 as pandas writes it
+        names = tuple(str(number) for number in range(model.facts.num_classes))
+        cells = [re.sub(r"\.0*$", "", cell) for cell in cells]
+    classes = {"": -1, "-1": -1} | _places(names)
     row = next((row for row, cell in enumerate(cells) if cell not in classes), None)
     if row is not None:
         rule = f"be empty or one of {', '.join(names[:10])}"
-        fail(f"{path}, row {row + 1}: {LABEL}", rule, cells[row])
+        fail(f"{rows.path}: label of node {rows.name_of(row)}", rule, cells[row])
     return np.array([classes[cell] for cell in cells], dtype=np.int64)
 
 
-def _arcs(path: Path | None, places: Mapping[str | None, int], known: str) -> np.ndarray:
-    """int64, shape (2, num_edges); none without a table."""
+def _arcs(
+    path: Path | None,
+    places: Mapping[str, int] | None,
+    num_nodes: int,
+    problems: Problems,
+    **words: str,
+) -> np.ndarray:
+    """int64, shape (2, num_edges); none without a table. Arguments as for `columns.ends`."""
     if path is None:
         return np.zeros((2, 0), np.int64)
-    frame = _read(path)
-    rule = f"be {', '.join(ENDS)}"
-    require(list(frame.columns) == list(ENDS), f"{path}: columns", rule, frame.columns)
-    ends = []
-    for end in ENDS:
-        names = frame[end].to_list()
-        unknown = next((name for name in names if name not in places), None)
-        if unknown is not None or None in names:
-            fail(f"{path}: {end}", f"be ids of {known}", unknown)
-        ends.append([places[name] for name in names])
-    return np.array(ends, dtype=np.int64).reshape(2, -1)
+    rows = _read(path)
+    check_edge_columns(path, rows.frame.columns, problems)
+    problems.stop()
+    source, target = ends(rows, places, num_nodes, problems, **words)
+    problems.stop()
+    return np.stack([np.asarray(source), np.asarray(target)])
 
 
 def write_answers(path: Path, asked: Asked, found: Answered) -> None:

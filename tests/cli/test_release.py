@@ -16,6 +16,7 @@ from models_in_memory import GRAPH, data_of, small
 import dpgnn
 from dpgnn.__main__ import main
 from dpgnn.release.from_run import own_ids
+from dpgnn.study.workflow import Workflow
 
 FEATURES = tuple("abcdef")
 IDS = [f"node{i}" for i in range(GRAPH.num_nodes)]
@@ -78,9 +79,12 @@ def changed(path: Path, change: Any) -> None:
         (lambda f: f.rename({"a": "A"}), "{'missing': ['a'], 'too many': ['A']}"),
         (
             lambda f: f.with_columns(a=pl.lit("much")),
-            "row 1: a must be a finite number, got 'much'",
+            "column a of node node0 must be a number, got 'much, and 59 more cells'",
         ),
-        (lambda f: f.with_columns(b=pl.lit("nan")), "row 1: b must be a finite number"),
+        (
+            lambda f: f.with_columns(b=pl.lit("nan")),
+            "feature of node node0, column b must be finite, got 'nan, and 59 more'",
+        ),
         (lambda f: f.with_columns(id=pl.lit("anna")), "id must stand in each row, and once"),
         (lambda f: f.with_columns(id=pl.lit(None)), "id must stand in each row, and once"),
     ],
@@ -118,10 +122,93 @@ def test_edges_are_asked_for_and_know_their_nodes(
     tells(capsys.readouterr().err, "--edges must be given", "edges")
     changed(edges, lambda f: f.with_columns(target=pl.lit("nobody")))
     assert main([*words, "--edges", str(edges)]) == 1
-    tells(capsys.readouterr().err, "target must", "nodes", "'nobody'")
+    tells(capsys.readouterr().err, "target of edge 1 must", "id of a node", "'nobody")
     changed(edges, lambda f: f.rename({"target": "to"}))
     assert main([*words, "--edges", str(edges)]) == 1
-    tells(capsys.readouterr().err, "columns must", "source", "target")
+    tells(capsys.readouterr().err, "column target must be there", "source", "to")
+    assert not (tmp_path / "answers.csv").exists()
+
+
+def test_tables_are_read_as_those_of_an_own_graph(
+    bundles: dict[str, Path], tables: tuple[Path, Path], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Blanks around cells, blank lines at the end, columns of edges in another order; Parquet."""
+    nodes, edges = tables
+    words = ["predict", str(bundles["dp_gnn"]), str(nodes), "--edges", str(edges), "--out"]
+    assert main([*words, str(tmp_path / "wanted.csv")]) == 0
+    wanted = (tmp_path / "wanted.csv").read_bytes()
+    pl.read_csv(nodes).write_parquet(tmp_path / "nodes.parquet")
+    pl.read_csv(edges).write_parquet(tmp_path / "edges.parquet")
+    changed(edges, lambda f: f.select("target", "source"))
+    for path in tables:
+        head, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([head, *(row.replace(",", " , ") for row in rows)]) + "\n\n\n")
+    assert main([*words, str(tmp_path / "found.csv")]) == 0
+    assert (tmp_path / "found.csv").read_bytes() == wanted
+    columns = [word.replace(".csv", ".parquet") for word in words]
+    assert main([*columns, str(tmp_path / "found.csv")]) == 0
+    assert (tmp_path / "found.csv").read_bytes() == wanted
+    nodes.write_text(nodes.read_text().replace("node7 ", "\nnode7 "))
+    assert main([*words, str(tmp_path / "none.csv")]) == 1
+    tells(capsys.readouterr().err, "nodes.csv, line 9", "8 cells", "a blank line", "remove it")
+
+
+def test_edges_of_a_question_have_directions_where_those_of_the_fit_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = Path("data/own/mine")
+    own.mkdir(parents=True)
+    rows = [f"u{i},{i % 7},{i % 5},{i % 2},{'train' if i < 20 else 'test'}" for i in range(30)]
+    edges = [f"u{i},u{(i + step) % 30}" for i in range(30) for step in (2, 5)]
+    (own / "nodes.csv").write_text("\n".join(["id,age,posts,label,split", *rows]) + "\n")
+    (own / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    stated = {
+        "name": "mine", "root_seed": 7, "epsilons": ["8"], "repeats": 1, "randomness": "release",
+        "datasets": {"mine": {"settings": ["public"], "delta": 1e-3}},
+        "settings": {"public": {"kind": "public"}},
+        "entries": {"hp": {
+            "method": "heterpoisson", "mode": "sound", "privacy_unit": "node-record",
+            "relation": "add-remove", "options": {"batch_size": 10, "num_epochs": 2, "width": 8},
+        }},
+    }  # fmt: skip
+    Path("mine.yaml").write_text(yaml.safe_dump(stated))
+    work = Workflow(study_file="mine.yaml", tier="S")
+    (label,), run = work.labels, "mine.public/hp/eps=8/0"
+    (sample, *_) = work.prepared_of("mine", "public", "hp", 0)
+    split = "--dataset mine --setting public --repeat 0 --root-seed 7"
+    drawn = "results/splits/mine.public.0.parquet"
+    prepare = (
+        f"prepare --graph results/graphs/mine --split {drawn} {split} --method heterpoisson --sampler"
+        f" {work.sampler_name(label)} --params-json {work.sampler_json(label)} --out {sample}"
+    )
+    for directed in (True, False):
+        options = f"classes: ['0', '1']\ndirected: {directed}\n"
+        (own / "graph.yaml").write_text(options)
+        for made in ("results", "releases"):
+            shutil.rmtree(made, ignore_errors=True)
+        bundle = f"bundle-{directed}"
+        for line in (
+            "data prepare mine",
+            f"split --graph results/graphs/mine {split} --kind public --out {drawn}",
+            prepare,
+            f"train --study mine.yaml --run {run}",
+            f"release mine.yaml --run {run} --out {bundle}",
+            f"predict {bundle} {own}/nodes.csv --edges {own}/edges.csv --out {bundle}.csv",
+            f"verify {bundle}",
+        ):
+            assert main(line.split()) == 0, line
+        model, graph = dpgnn.load(bundle), dpgnn.read_graph("results/graphs/mine")
+        assert model.directed_graph == graph.directed == directed
+        assert ("directed" in Path(bundle, "MODEL_CARD.md").read_text()) == directed
+        wanted = model.predict(graph)
+        assert pl.read_csv(f"{bundle}.csv")["probability"].to_numpy() == pytest.approx(
+            wanted.probabilities.max(1), abs=1e-5
+        )
+        assert np.array_equal(model.predict(data_of(graph)).probabilities, wanted.probabilities)
+        other = model.predict(data_of(graph), directed_graph=False)
+        assert np.array_equal(other.probabilities, wanted.probabilities) != directed
 
 
 def test_verify_says_what_it_checked(
@@ -350,7 +437,10 @@ def test_a_model_that_keeps_a_board_answers_a_node_from_its_own_record_in_any_or
     for table, says in (
         ("id,age,posts,label\nanna,3,0,b\n", "id must be nodes of the fit, got 'anna'"),
         ("id,age,posts,label\nuser3,3,0,\n", "labels must be given for asked nodes that voted"),
-        ("id,age,posts,label\nuser3,3,0,c\n", "row 1: label must be empty or one of b, a, got 'c'"),
+        (
+            "id,age,posts,label\nuser3,3,0,c\n",
+            "label of node user3 must be empty or one of b, a, got 'c'",
+        ),
     ):
         Path("two.csv").write_text(table)
         assert main(command.split()) == 1

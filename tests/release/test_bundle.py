@@ -129,6 +129,26 @@ def test_ids_that_are_public_stand_in_the_bundle_and_are_checked(
     assert is_wrong(folder)
 
 
+def test_votes_on_a_directed_graph_answer_from_the_asked_nodes_own_list_alone(
+    tmp_path: Path,
+) -> None:
+    """With edges of other lists turned round, an answer would read other nodes' records."""
+    data = data_of()
+    data.edge_index = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    model = dpgnn.fit(
+        data, epsilon=8, delta=1e-3, num_classes=2, seed=1, directed_graph=True, **OF_VOTES
+    )
+    model = load(model.save(tmp_path / "bundle"))
+    assert model.directed_graph
+    everyone, turned = (model.predict(data, directed_graph=d) for d in (None, False))
+    for node in (7, 30, 59):
+        own = data.clone()
+        own.edge_index = data.edge_index[:, data.edge_index[0] == node]
+        alone = model.predict(own, [node]).probabilities
+        assert np.array_equal(alone, everyone.probabilities[[node]])
+    assert not np.array_equal(everyone.probabilities, turned.probabilities)
+
+
 def test_ids_are_one_for_each_node_and_public_only_where_there_are_some() -> None:
     with pytest.raises(ValueError, match="ids must name each of the 60 nodes, got 2"):
         small(ids=("a", "b"))

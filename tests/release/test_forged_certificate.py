@@ -113,6 +113,16 @@ def test_a_value_that_makes_no_sense_is_wrong_and_stops_nothing(
         assert is_wrong(folder), path
 
 
+@pytest.mark.parametrize("value", [True, False, 1, "yes", None])
+def test_a_direction_that_the_card_does_not_tell_is_wrong(
+    value: Any, saved: Path, tmp_path: Path
+) -> None:
+    folder = copy_of(saved, tmp_path / "bundle")
+    stated = json.loads((folder / "certificate.json").read_text())
+    forged(folder, stated, ("directed_graph",), value)
+    assert is_wrong(folder)
+
+
 MAKES_NO_SENSE: tuple[Any, ...] = (
     0, -1, math.nan, math.inf, 1e308, 10**400, -(10**400), 2**53 + 1, "1", "x", None, [], [1], {},
 )  # fmt: skip

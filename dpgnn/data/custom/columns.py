@@ -195,7 +195,13 @@ def row_of(texts: pl.Series, cell: str) -> int:
 
 
 def ends(
-    rows: Rows, place: Mapping[str, int] | None, num_nodes: int, problems: Problems
+    rows: Rows,
+    place: Mapping[str, int] | None,
+    num_nodes: int,
+    problems: Problems,
+    *,
+    known: str = "an id of a node",
+    remedy: str = "add the node or drop the edge",
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Positions of the two ends of each edge.
 
@@ -204,6 +210,7 @@ def ends(
         place: position of each id; None if nodes have no ids.
         num_nodes: of the graph.
         problems: gets the first end that is not a node.
+        known, remedy: what an end must be where nodes have ids, and what to do about one that is not.
     """
     found = []
     for name in ENDS:
@@ -212,11 +219,11 @@ def ends(
         bad = positions < 0
         if bad.any():
             row = int(np.argmax(bad))
-            known = f"a node in 0..{num_nodes - 1}" if place is None else "an id of a node"
+            known = f"a node in 0..{num_nodes - 1}" if place is None else known
             shown = texts_of(column.slice(row, 1))[0] or "an empty cell"
             shown += f", and {int(bad.sum()) - 1} more" if bad.sum() > 1 else ""
             where = f"{rows.path}: {name} of edge {rows.first + row + 1}"
-            problems.add(where, f"be {known}", shown, "add the node or drop the edge")
+            problems.add(where, f"be {known}", shown, remedy)
             return None, None
         found.append(positions)
     return found[0], found[1]

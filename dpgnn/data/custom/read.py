@@ -6,14 +6,12 @@ graph.pt; and, optionally, graph.yaml with public facts.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dpgnn.core.checks import fail, require
+from dpgnn.core.checks import fail
 from dpgnn.core.paths import regular
 from dpgnn.core.wording import count
 from dpgnn.data.custom import columns
@@ -27,9 +25,10 @@ from dpgnn.data.custom.check import (
     check_parts,
     check_unlabelled,
 )
-from dpgnn.data.custom.columns import Rows, check_names, check_schema, frame_of, texts_of
+from dpgnn.data.custom.columns import Rows, texts_of
 from dpgnn.data.custom.labels import label_columns, labels
 from dpgnn.data.custom.options import Options, graph_file, read_options
+from dpgnn.data.custom.table import read_table
 from dpgnn.data.files.content import parts_of
 from dpgnn.data.files.graph_files import read_graph
 from dpgnn.data.graph import Graph, clean_edges
@@ -171,7 +170,7 @@ def read_tables(nodes_path: Path, options: Options, problems: Problems) -> RawGr
             "no such file",
             "an empty graph needs its header",
         )
-    nodes, edges = _read(nodes_path), _read(edges_path)
+    nodes, edges = read_table(nodes_path), read_table(edges_path)
     if not len(nodes):
         fail(str(nodes_path), "have a row for each node", "no rows")
     ids = _ids(nodes_path, nodes, problems)
@@ -199,68 +198,7 @@ def node_ids(path: Path) -> tuple[str, ...]:
     Args:
         path: nodes.csv or nodes.parquet.
     """
-    return tuple(_ids(path, _read(path), Problems()) or ())
-
-
-def _read(path: Path) -> pl.DataFrame:
-    """All columns of a table; CSV cells as texts, so that messages can quote a bad one."""
-    import polars as pl
-
-    if path.suffix == ".parquet":
-        from dpgnn.core.storage import read_parquet
-
-        table = read_parquet(path, remedy="write it again")
-        check_schema(path, table.schema)
-        return frame_of(path, table)
-    content = (
-        path.read_bytes().rstrip(b"\r\n") + b"\n"
-    )  # blank lines at the end are none of its rows
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        remedy = "save the table as UTF-8"
-        fail(f"{path}, line {line}", "be UTF-8", f"byte 0x{content[error.start]:02x}", remedy)
-    if b"\r" in content and content.count(b"\n") == 1:
-        remedy = "save it as CSV UTF-8"
-        fail(str(path), "end its lines with line feeds", "carriage returns alone", remedy)
-    rule = "be a CSV table with one header line"
-    try:
-        text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
-        reader = csv.reader(text)
-        header = next(reader, [])
-    except csv.Error as error:
-        fail(str(path), rule, str(error))
-    if not any(header):
-        fail(str(path), "begin with a line of column names", "an empty file")
-    for separator in (";", "\t"):
-        one = len(header) == 1 and separator in header[0]
-        require(
-            not one, str(path), "separate cells by commas", header[0], "save it as CSV with commas"
-        )
-    check_names(path, header)
-    _check_lengths(path, reader, len(header))
-    try:
-        return pl.read_csv(content, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        fail(str(path), rule, str(error).split("\n")[0])
-
-
-def _check_lengths(path: Path, reader: Any, num_columns: int) -> None:
-    """Refuse a row with another number of cells than the header; missing ones would be read as empty.
-
-    Damaged quotes are reported by the reader of the whole table.
-    """
-    few, many = "write every comma, also of empty cells", "is a name missing in the header?"
-    blank = "remove it"
-    try:
-        for row in reader:
-            if len(row) != num_columns:
-                remedy = blank if not row else few if len(row) < num_columns else many
-                got = f"{len(row)} cells" if row else "a blank line"
-                fail(f"{path}, line {reader.line_num}", f"have {num_columns} cells", got, remedy)
-    except csv.Error:
-        return
+    return tuple(_ids(path, read_table(path), Problems()) or ())
 
 
 def _ids(path: Path, nodes: pl.DataFrame, problems: Problems) -> list[str] | None:
