@@ -86,9 +86,8 @@ def fit(run: PlannedRun) -> Fitted:
 
     network, x = network_of(run.entry.options, run.graph), features_of(run.entry, run.graph)
     answers = _answers(run.entry, run.graph)
-    evaluate = scorer(
-        lambda w: answers(w)[run.split.val_idx], run.graph.y[run.split.val_idx], run.graph.task
-    )
+    val_idx = run.split.val_idx.copy()  # torch warns of arrays that it must not write
+    evaluate = scorer(lambda w: answers(w)[val_idx], run.graph.y[val_idx], run.graph.task)
     train = train_plain if run.entry.mode == "nonprivate" else train_private
     weights, history = train(run, network, x, arcs_in(run.prepared), evaluate)
     return Fitted(state=weights, history=tuple(history))
