@@ -117,6 +117,7 @@ def test_the_page_names_what_has_two_points_more(repository: Path) -> None:
             f"dp_mlp{form}" for form in ("", "-replace", "-mean1", "-replace-mean1", "-mean2")
         ],
         "DP-GCN": ["dp_gcn", "dp_gcn-bounded"],
+        "DP-SAGE": ["dp_sage"],
         "FDP": ["fdp"],
         "PertGraph at node level": ["pertgraph-record", "pertgraph-bounded"],
     }
