@@ -61,17 +61,17 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
         ValueError: a column is missing, superfluous or misplaced, a cell is not a finite number or a class,
             an id is duplicate or unknown; names it.
     """
-    rows, problems = _read(nodes), Problems()
+    rows = _read(nodes)
     columns = rows.frame.columns
     if ID in columns:
         rows = replace(rows, ids=_ids(rows))
     labels = _labels(model, rows) if VOTERS in model.state else None
     known = [ID, "split", *(name for name in columns if LABEL_COLUMN.fullmatch(name))]
-    x = _features(model, rows, [name for name in columns if name not in known], problems)
+    x = _features(model, rows, [name for name in columns if name not in known])
     ids = rows.ids or [str(row) for row in range(len(x))]
     if not (model.names.ids and model.knows_nodes):
         places = None if rows.ids is None else _places(ids)
-        return Asked(data=_data(x, _arcs(edges, places, len(x), problems), labels), ids=ids)
+        return Asked(data=_data(x, _arcs(edges, places, len(x)), labels), ids=ids)
     places = _places(model.names.ids)
     unknown = next((name for name in ids if name not in places), None)
     rule = "be nodes of the fit"
@@ -81,7 +81,7 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
     if labels is not None:
         labels = _spread(labels, asked, len(places), -1)
     of_fit = {"known": "an id of a node of the fit", "remedy": "drop the edge"}
-    arcs = _arcs(edges, places, len(places), problems, **of_fit)
+    arcs = _arcs(edges, places, len(places), **of_fit)
     return Asked(data=_data(every, arcs, labels), ids=ids, nodes=asked)
 
 
@@ -113,7 +113,7 @@ def _read(path: Path) -> Rows:
     return Rows(path=path, frame=read_table(path))
 
 
-def _features(model: Model, rows: Rows, found: list[str], problems: Problems) -> np.ndarray:
+def _features(model: Model, rows: Rows, found: list[str]) -> np.ndarray:
     """float32, shape (num_rows, num_features)."""
     wanted, number = list(model.names.features), model.facts.num_features
     if wanted and found != wanted:
@@ -123,6 +123,7 @@ def _features(model: Model, rows: Rows, found: list[str], problems: Problems) ->
         told = {kind: names[:5] for kind, names in parts.items() if names} or "another order"
         fail(f"{rows.path}: columns", "be the model's features in their order", told)
     require(len(found) == number, f"{rows.path}: feature columns", f"be {number}", len(found))
+    problems = Problems()
     x = features(rows, found, problems)
     problems.stop()
     assert x is not None
@@ -153,13 +154,12 @@ def _arcs(
     path: Path | None,
     places: Mapping[str, int] | None,
     num_nodes: int,
-    problems: Problems,
     **words: str,
 ) -> np.ndarray:
     """int64, shape (2, num_edges); none without a table. Arguments as for `columns.ends`."""
     if path is None:
         return np.zeros((2, 0), np.int64)
-    rows = _read(path)
+    rows, problems = _read(path), Problems()
     check_edge_columns(path, rows.frame.columns, problems)
     problems.stop()
     source, target = ends(rows, places, num_nodes, problems, **words)

@@ -202,7 +202,7 @@ def node_ids(path: Path) -> tuple[str, ...]:
 
 
 def _ids(path: Path, nodes: pl.DataFrame, problems: Problems) -> list[str] | None:
-    """The column `id` as texts; None if there is none or it is 0, 1, 2, ..."""
+    """The column `id` as texts; None if there is none, or a cell of it is empty."""
     if "id" not in nodes.columns:
         return None
     ids = texts_of(nodes["id"]).to_list()

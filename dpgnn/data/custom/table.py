@@ -56,14 +56,14 @@ def read_table(path: Path) -> pl.DataFrame:
 
 def _content(path: Path) -> bytes:
     """A CSV file's UTF-8 lines; blank ones at the end are no rows."""
-    content = path.read_bytes().rstrip(b"\r\n") + b"\n"
+    content = path.read_bytes().rstrip(b"\r\n")
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         remedy = "save the table as UTF-8"
         fail(f"{path}, line {line}", "be UTF-8", f"byte 0x{content[error.start]:02x}", remedy)
-    if b"\r" in content and content.count(b"\n") == 1:
+    if b"\r" in content and b"\n" not in content:
         remedy = "save it as CSV UTF-8"
         fail(str(path), "end its lines with line feeds", "carriage returns alone", remedy)
     return content
