@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from dpgnn.core.grouping import grouped
 from dpgnn.core.paths import parse_run
 from dpgnn.core.storage import read_json
 from dpgnn.data.datasets import is_stand_in
-from dpgnn.records.archive import REFERENCE, RUNS, read_archive
+from dpgnn.records.archive import MAIN_STUDY, REFERENCE, RUNS, read_archive
 from dpgnn.records.cells import claims_of
 from dpgnn.records.schema import answers_of, record_from
 
@@ -64,6 +66,41 @@ def committed(root: Path = ROOT, study: str = "*", *, swept: bool = True) -> lis
     """
     archives = sorted(root.glob(f"{study}/{RUNS}"))
     return [cell for path in archives for cell in _cells(path, path.stat().st_mtime_ns, swept)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copied:
+    """Options of an entry that did best on validation nodes of all public graphs.
+
+    Attributes:
+        options: dotted name -> value, of those that differ from the entry's.
+        gain, low, high: of a choice on all other graphs over the entry's options, a fraction; its mean over
+            graphs and 95 % interval.
+        graphs: how many graphs.
+    """
+
+    options: Mapping[str, Any]
+    gain: float
+    low: float
+    high: float
+    graphs: int
+
+
+def copied_options(
+    root: Path = ROOT, study: str = MAIN_STUDY
+) -> dict[tuple[str, str, str], Copied]:
+    """(setting, epsilon, entry) -> the options to copy; empty without docs/reference."""
+    path = root / study / "tables" / "options.csv"
+    if not path.exists():
+        return {}
+    rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))
+    return {
+        (row["setting"], row["epsilon"], row["entry"]): Copied(
+            options=json.loads(row["changed"]), gain=float(row["gain_mean"]),
+            low=float(row["gain_low"]), high=float(row["gain_high"]), graphs=int(row["graphs"]),
+        )
+        for row in rows
+    }  # fmt: skip
 
 
 def graph_facts(dataset: str, root: Path = ROOT) -> dict[str, Any]:

@@ -24,11 +24,14 @@ from dpgnn.core.checks import at_least, one_of, open_probability, positive, requ
 from dpgnn.core.grouping import grouped
 from dpgnn.methods.base import Entry, Facts, Progress
 from dpgnn.records.archive import MAIN_STUDY
-from dpgnn.records.committed import Measured, committed, graph_facts
+from dpgnn.records.committed import Copied, Measured, committed, copied_options, graph_facts
+from dpgnn.release.advice_text import as_text
 from dpgnn.run.plan import stated_claims
 from dpgnn.training.evaluation import mean_interval
 
 SIMILAR = 3
+CUT = "bounded"  # the setting of the study whose graphs are cut to a degree bound
+BOUNDED = "node-bounded"
 THREADS = 4  # entries planned at once, on as many cores; a plan holds its curves in memory
 
 
@@ -69,7 +72,7 @@ class Asked:
             check_delta(open_probability("delta", self.delta), self.nodes)
         if self.degree_bound is not None:
             rule, shown = "be given with unit node-bounded alone", f"unit {self.unit}"
-            require(self.unit == "node-bounded", "degree_bound", rule, shown)
+            require(self.unit == BOUNDED, "degree_bound", rule, shown)
             at_least("degree_bound", self.degree_bound, 1)
         if self.training is not None:
             at_least("training", self.training, 1)
@@ -99,6 +102,8 @@ class Advised:
         scores: similar graph -> mean, low, high and n of the test score at `Advice.epsilon`; low and high are
             None for one repeat.
         options: of the plan.
+        copied: options that did best on public graphs, and what copying them gained; None for entries that
+            were not tuned.
     """
 
     entry: str
@@ -110,6 +115,7 @@ class Advised:
     reason: str
     scores: Mapping[str, Mapping[str, Any]]
     options: Mapping[str, Any]
+    copied: Copied | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +136,7 @@ class Advice:
     advised: tuple[Advised, ...]
 
     def __str__(self) -> str:
-        return _as_text(self)
+        return as_text(self)
 
 
 def advise(
@@ -171,13 +177,14 @@ def advise(
     cells = [cell for cell in committed(study=MAIN_STUDY, swept=False) if cell.claims]
     require(bool(cells), "docs/reference", f"hold the records of {MAIN_STUDY}", "none",
             "run it in a clone of the repository; a wheel has none")  # fmt: skip
-    lawful = [cell for cell in cells if _protects(cell.claims[0], asked)]
+    lawful = _in_one_setting([c for c in cells if _protects(c.claims[0], asked)], asked)
     nearest = _nearest({cell.epsilon for cell in cells}, epsilon)
     similar = similar_graphs(lawful, asked)
     here = _by_entry([cell for cell in lawful if cell.epsilon == nearest], [*similar])
     advised, progress = [], Progress("advise: plan", len(here))
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
-        for number, each in enumerate(pool.map(partial(_advised, asked=asked), here), 1):
+        planned = partial(_advised, asked=asked, copied=copied_options())
+        for number, each in enumerate(pool.map(planned, here), 1):
             advised.append(each)
             progress.update(number)
     advised.sort(key=_order)
@@ -189,6 +196,15 @@ def _nearest(budgets: set[str], epsilon: float) -> str:
     return min(budgets, key=lambda text: (abs(math.log(float(text) / epsilon)), float(text)))
 
 
+def _in_one_setting(cells: Sequence[Measured], asked: Asked) -> list[Measured]:
+    """Of entries that also ran on graphs cut to a degree bound, those runs for that unit and no other."""
+    kept = []
+    for of_entry in grouped(cells, lambda cell: cell.entry).values():
+        wanted = [cell for cell in of_entry if (cell.setting == CUT) == (asked.unit == BOUNDED)]
+        kept += wanted or of_entry
+    return kept
+
+
 def _by_entry(cells: Sequence[Measured], datasets: Sequence[str]) -> list[list[Measured]]:
     """The cells of each entry on some data sets, in the order of those."""
     here = [cell for cell in cells if cell.dataset in datasets]
@@ -198,7 +214,7 @@ def _by_entry(cells: Sequence[Measured], datasets: Sequence[str]) -> list[list[M
 
 def _protects(claim: Claim, asked: Asked) -> bool:
     """Whether a claim is proved and implies the guarantee asked for."""
-    bound = asked.degree_bound or claim.degree_bound if asked.unit == "node-bounded" else None
+    bound = asked.degree_bound or claim.degree_bound if asked.unit == BOUNDED else None
     relations = UNIT_RELATIONS[asked.unit]  # type: ignore[index]
     return claim.status == "proved" and any(
         notion_implies(
@@ -237,18 +253,18 @@ def _shape(nodes: int, edges: int, classes: int) -> tuple[float, float, float]:
     return float(nodes), max(2 * edges / nodes, 0.1), float(classes)
 
 
-def _advised(cells: Sequence[Measured], asked: Asked) -> Advised:
+def _advised(
+    cells: Sequence[Measured], asked: Asked, copied: Mapping[tuple[str, str, str], Copied]
+) -> Advised:
     """One entry, with the options that it has on the most similar graph."""
     first = cells[0]
     stated = first.stated
-    scores: dict[str, Mapping[str, Any]] = {}
-    for cell in cells:  # the setting with the most repeats, where a graph has several
-        if len(cell.scores) > scores.get(cell.dataset, {"n": 0})["n"]:
-            scores[cell.dataset] = _interval(cell.scores)
+    scores = {cell.dataset: _interval(cell.scores) for cell in cells}
     claim, noise, reason = _planned(first, asked)
     return Advised(
         entry=first.entry, title=str(stated["title"]), method=str(stated["method"]), claim=claim,
         answers=first.answers, noise=noise, reason=reason, scores=scores, options=stated["options"],
+        copied=copied.get((first.setting, first.epsilon, first.entry)),
     )  # fmt: skip
 
 
@@ -286,58 +302,3 @@ def _order(advised: Advised) -> tuple[bool, bool, int, float]:
     scores = [found["mean"] for found in advised.scores.values()]
     mean = sum(scores) / max(len(scores), 1)
     return bool(advised.reason), advised.answers == "none", -len(scores), -mean
-
-
-def _as_text(found: Advice) -> str:
-    """The advice as a table, with the numbers that were read."""
-    asked, similar = found.asked, found.similar
-    sizes = "; ".join(
-        f"{name} ({nodes:,} nodes, {edges:,} edges, {classes} classes)"
-        for name, (nodes, edges, classes) in similar.items()
-    )
-    head = ("method", "protects", "answers may be shown to", "noise / sensitivity", *similar)
-    rows = [head, *(_row(one, list(similar)) for one in found.advised if not one.reason)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = [
-        f"{asked.nodes:,} nodes, {asked.edges:,} edges, {asked.classes} classes; unit {asked.unit}, "
-        f"epsilon {asked.epsilon:g}, delta {asked.failure:.3g}.",
-        "Only these numbers were read, not your graph. Accuracies are from public graphs.",
-        f"Most similar of those with records: {sizes}.",
-        f"Accuracy: mean of the committed runs at epsilon {found.epsilon} in percent, with its 95 % "
-        "interval over splits. On another graph it may differ by more than that.",
-        "",
-        *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows),
-    ]
-    lines += [
-        "",
-        f"Methods are entries of the study {MAIN_STUDY}; `Advised.options` and "
-        f"workflow/studies/{MAIN_STUDY}.yaml hold their options.",
-    ]
-    lines += [
-        f"no plan: {one.title} ({one.entry}): {one.reason}" for one in found.advised if one.reason
-    ]
-    return "\n".join(lines)
-
-
-def _row(one: Advised, similar: list[str]) -> tuple[str, ...]:
-    assert one.claim is not None
-    shown = {"everyone": "everyone", "own-record": "the asked node", "none": "nobody"}[one.answers]
-    bound = "" if one.claim.degree_bound is None else f" <= {one.claim.degree_bound}"
-    noise = ", ".join(f"{name} {ratio:.3g}" for name, ratio in one.noise.items())
-    scores = (_score(one.scores.get(name)) for name in similar)
-    return (
-        one.entry,
-        f"{one.claim.privacy_unit}{bound}, {one.claim.relation}",
-        shown,
-        noise,
-        *scores,
-    )
-
-
-def _score(found: Mapping[str, Any] | None) -> str:
-    if found is None:
-        return "-"
-    mean = f"{100 * found['mean']:.1f}"
-    if found["low"] is None:
-        return f"{mean} (1 run)"
-    return f"{mean} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 from functools import cache
+from pathlib import Path
 
 import pytest
 from helpers import tells
@@ -15,16 +18,24 @@ from dpgnn.__main__ import main
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.core import config as strict
 from dpgnn.records.archive import MAIN_STUDY, read_archive
-from dpgnn.records.committed import ROOT, committed
+from dpgnn.records.committed import ROOT, committed, copied_options
 from dpgnn.release.advice import Advice, Asked, similar_graphs
+from dpgnn.run.account import nested
+from dpgnn.study.entries import merge
+from dpgnn.study.study import load_study
 from dpgnn.training.evaluation import mean_interval
 
 CORA = {"nodes": 2708, "edges": 5278, "classes": 7}
 
 
-@pytest.fixture(scope="module")
+@cache
+def advice_at_four(unit: str) -> Advice:
+    return dpgnn.advise(**CORA, epsilon=4, unit=unit)
+
+
+@pytest.fixture
 def node() -> Advice:
-    return dpgnn.advise(**CORA, epsilon=4, unit="node")
+    return advice_at_four("node")
 
 
 @cache
@@ -55,6 +66,24 @@ def test_scores_are_those_of_the_committed_runs(node: Advice) -> None:
         assert found.scores[dataset] == {
             name: getattr(expected, name) for name in ("mean", "n", "low", "high")
         }
+
+
+@pytest.mark.parametrize(("unit", "setting"), [("node", "whole"), ("node-bounded", "bounded")])
+def test_scores_are_of_cut_graphs_for_a_degree_bound_alone(unit: str, setting: str) -> None:
+    found = advice_at_four(unit)
+    measured = {
+        (cell.dataset, cell.entry): cell.scores
+        for cell in committed(study=MAIN_STUDY, swept=False)
+        if (cell.setting, cell.epsilon) == (setting, "4")
+    }
+    both = ("dp_mlp-replace", "features", "dpar-gm", "dpar-em0")
+    told = [one for one in found.advised if one.entry in both]
+    assert len(told) == len(both)
+    for one in told:
+        for dataset, scores in one.scores.items():
+            assert scores["mean"] == mean_interval(measured[dataset, one.entry]).mean
+    cut = "Methods that need a degree bound ran on these graphs cut to it."
+    assert (cut in str(found)) == (unit == "node-bounded")
 
 
 def test_noise_is_that_of_the_entrys_own_plan_for_the_asked_graph(node: Advice) -> None:
@@ -145,8 +174,51 @@ def test_the_command_prints_what_the_function_gives(
     assert values["advised"][0]["noise"] == dict(node.advised[0].noise)
     assert main(["advise", *flags]) == 0
     first = capsys.readouterr().out.splitlines()
-    (row,) = [line for line in first if line.startswith("dp_mlp  ")]
+    row, to_copy = (line for line in first if line.startswith("dp_mlp  "))
     mean = node.advised[0].scores["cora"]["mean"]
     assert f"{100 * mean:.1f} [" in row
     assert f"train {node.advised[0].noise['train']:.3g}" in row
-    tells(str(node), row, MAIN_STUDY)
+    tells(str(node), row, MAIN_STUDY, to_copy)
+
+
+def options_to_copy() -> dict[tuple[str, str, str], dict[str, str]]:
+    """(setting, epsilon, entry) -> row of the committed table."""
+    text = (ROOT / MAIN_STUDY / "tables" / "options.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(io.StringIO(text))
+    return {(row["setting"], row["epsilon"], row["entry"]): row for row in rows}
+
+
+def test_options_to_copy_are_told_beside_the_methods(node: Advice) -> None:
+    rows = options_to_copy()
+    told = {
+        line.split()[0]: line
+        for line in str(node).partition("costs no privacy.")[2].split("\n")
+        if line
+    }
+    for one in node.advised:
+        row = rows.get(("whole", node.epsilon, one.entry))
+        assert [one.copied is None, one.entry not in told] == 2 * [row is None], one.entry
+        if one.copied is None or row is None:
+            continue
+        assert dict(one.copied.options) == json.loads(row["changed"])
+        assert one.copied.gain == float(row["gain_mean"])
+        for name, value in one.copied.options.items():
+            assert f"{name}={value}" in told[one.entry]
+        assert f"{100 * one.copied.gain:+.1f} [" in told[one.entry]
+    assert {one.entry for one in node.advised if one.copied is not None} >= {"dp_mlp", "dpar-em0"}
+
+
+def test_the_entrys_options_with_the_copied_ones_are_those_of_the_point(repository: Path) -> None:
+    entries = load_study(repository / "workflow" / "studies" / f"{MAIN_STUDY}.yaml", "M").entries
+    found = copied_options()
+    assert found.keys() == options_to_copy().keys()
+    for (setting, epsilon, name), row in options_to_copy().items():
+        entry, point = entries[name], entries[f"{name}~{row['point']}"]
+        copied = nested(found[setting, epsilon, name].options)
+        config = methods.get(entry.method).config
+        made = strict.read(config, merge(entry.options, copied))
+        assert made == strict.read(config, point.options)
+
+
+def test_without_committed_tables_nothing_is_to_copy(tmp_path: Path) -> None:
+    assert copied_options(tmp_path) == {}

@@ -85,7 +85,7 @@ def _intro(results: StudyResults) -> list[str]:
         "real graphs, among those whose answers may be given. Numbers: test accuracy in percent ± half its "
         "95 % interval, over the number of splits after the graph's name or after the number. *ahead*: "
         "the graphs on which it is significantly better than the next other method, and worse. One fixed "
-        "configuration for each method; "
+        "configuration for each method; [options from public graphs](results/options.md) cost no privacy; "
         f"[all rankings](results/{results.info.name}.md#rankings).",
     ]
 

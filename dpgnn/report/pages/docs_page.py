@@ -61,6 +61,7 @@ SENTENCES = ("words", "assumed_public")
 BY_ENTRY = (
     "claims",
     "comparisons",
+    "copied",
     "differences",
     "rankings",
     "tuned-comparisons",

@@ -34,6 +34,7 @@ from dpgnn.report.tables import comparisons_table, run_tables, tables, tuning
 from dpgnn.report.tables.attacks import as_audits, attacks_table
 from dpgnn.report.tables.claims_table import audits_table, claims_table, read_audits
 from dpgnn.report.tables.code_states import CodeState, code_states
+from dpgnn.report.tables.copied import CopiedRow, GainRow, OptionRow, copied_tables, gains_table
 from dpgnn.report.tables.mean_ranks import mean_rank_rows, mean_ranks_table
 from dpgnn.report.tables.rows import (
     ClaimRow,
@@ -63,7 +64,7 @@ class StudyResults:
         summary: the findings at the top of the page.
         protection: what each entry protects.
         scores, comparisons, rankings, mean_ranks, refusals, tuned, tuned_comparisons, tuned_rankings,
-            tuned_ranks, differences, claims, status: the tables that pages also read.
+            tuned_ranks, copied, options, gains, differences, claims, status: the tables that pages also read.
         further: the other tables.
         paper_figures: figures of the study's paper, drawn or not.
         papers: one table per table of the study's paper.
@@ -85,6 +86,9 @@ class StudyResults:
     tuned_comparisons: Table[ComparisonRow]
     tuned_rankings: Table[RankingRow]
     tuned_ranks: Table[TunedRankRow]
+    copied: Table[CopiedRow]
+    options: Table[OptionRow]
+    gains: Table[GainRow]
     differences: Table[DifferenceRow]
     claims: Table[ClaimRow]
     status: Table[StatusRow]
@@ -98,8 +102,8 @@ class StudyResults:
         """All tables but the paper's, by name."""
         read: tuple[Table, ...] = (
             self.scores, self.comparisons, self.rankings, self.mean_ranks, self.refusals, self.tuned,
-            self.tuned_comparisons, self.tuned_rankings, self.tuned_ranks, self.differences, self.claims,
-            self.status,
+            self.tuned_comparisons, self.tuned_rankings, self.tuned_ranks, self.copied, self.options,
+            self.gains, self.differences, self.claims, self.status,
         )  # fmt: skip
         return {table.name: table for table in (*read, *self.further)}
 
@@ -165,6 +169,7 @@ def _results(
     ranked, refused = rankings(stated), refusals(stated)
     ranking_table, tuned = tables.rankings_table(ranked), tuning.tuned_cells(compared, info)
     asked, chosen = comparisons.compared(compared, info), [item.cell for item in tuned]
+    copied, options = copied_tables(compared, info)
     paired = differences(compared, info, asked)
     papers = _papers(cells, runs, info)
     drawn, listed = paper_drawn.paper_figures(info, cells, paths)
@@ -191,6 +196,7 @@ def _results(
         ),
         tuned_rankings=tuning.tuned_rankings_table(rankings(chosen)),
         tuned_ranks=tuned_ranks_table(tuned, compared),
+        copied=copied, options=options, gains=gains_table(copied.rows),
         differences=tables.differences_table(paired, info),
         claims=claims_table(claiming, [*audits, *as_audits(attacked)]),
         status=run_tables.status_table(runs, info),

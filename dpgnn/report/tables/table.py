@@ -25,7 +25,7 @@ Kind = Literal[
 ]
 MEASURED = ("percent", "points", "p")  # kinds of scores, their differences and p values
 # written compressed in docs/reference
-COMPRESSED = ("claims", "differences", "summary", "tuned-comparisons")
+COMPRESSED = ("claims", "copied", "differences", "summary", "tuned-comparisons")
 Row = Mapping[str, Any]
 R = TypeVar("R", covariant=True)
 DASH = "–"

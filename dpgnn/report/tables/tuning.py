@@ -51,7 +51,7 @@ def tuned_cells(cells: Sequence[Cell], info: StudyInfo) -> list[Tuned]:
     """Every entry of `info.tuned` where all its planned points have the scores that the choice reads."""
     by_key = {(*cell.place, cell.epsilon, cell.entry): cell for cell in cells}
     found = []
-    for name, points in _with_points(cells, info):
+    for name, points in with_points(cells, info):
         if chosen := _chosen_runs(points, info.tuned_on):
             fixed = by_key.get((*points[0].place, points[0].epsilon, name))
             found.append(_tuned(name, points, chosen, fixed, info))
@@ -69,15 +69,15 @@ def choices(cells: Sequence[Cell], info: StudyInfo) -> dict[tuple[str, str, str,
         the point without its entry's name, as `study.choices` keeps it.
     """
     found = {}
-    for name, points in _with_points(cells, info):
+    for name, points in with_points(cells, info):
         best = _best_point(points, range(info.tuned_on))
         if best is not None:
             first = points[0]
-            found[first.dataset, first.setting, first.epsilon, name] = _suffix(best.entry, name)
+            found[first.dataset, first.setting, first.epsilon, name] = point_of(best.entry, name)
     return found
 
 
-def _with_points(cells: Sequence[Cell], info: StudyInfo) -> Iterator[tuple[str, list[Cell]]]:
+def with_points(cells: Sequence[Cell], info: StudyInfo) -> Iterator[tuple[str, list[Cell]]]:
     """Each entry of `info.tuned` with its points, wherever all of them that are planned have a score."""
     by_key = {(*cell.place, cell.epsilon, cell.entry): cell for cell in cells}
     for name in info.tuned:
@@ -93,15 +93,17 @@ def _with_points(cells: Sequence[Cell], info: StudyInfo) -> Iterator[tuple[str, 
 
 def _best_point(points: Sequence[Cell], repeats: Sequence[int]) -> Cell | None:
     """The point with the best mean validation score, the first of equals; None where a score is missing."""
-    means: list[float] = []
-    for point in points:
-        runs = {int(run.record.key["repeat"]): run for run in point.runs}
-        there = [runs[k].validation(point.metric) for k in repeats if k in runs]
-        scores = [score for score in there if score is not None]
-        if len(scores) < len(repeats):
-            return None
-        means.append(fmean(scores))
-    return points[max(range(len(points)), key=lambda i: (means[i], -i))]
+    means = [validation_mean(point, repeats) for point in points]
+    known = [mean for mean in means if mean is not None]
+    return points[known.index(max(known))] if len(known) == len(means) else None
+
+
+def validation_mean(point: Cell, repeats: Sequence[int]) -> float | None:
+    """Mean score on validation nodes over some repeats; None where one is missing."""
+    runs = {int(run.record.key["repeat"]): run for run in point.runs}
+    there = [runs[k].validation(point.metric) for k in repeats if k in runs]
+    scores = [score for score in there if score is not None]
+    return fmean(scores) if len(scores) == len(repeats) else None
 
 
 def _chosen_runs(points: Sequence[Cell], tuned_on: int) -> dict[int, Run]:
@@ -117,8 +119,9 @@ def _chosen_runs(points: Sequence[Cell], tuned_on: int) -> dict[int, Run]:
     return chosen
 
 
-def _suffix(point: str, name: str) -> str:
-    return point.removeprefix(f"{name}~")
+def point_of(entry: str, name: str) -> str:
+    """The point's name without that of its entry."""
+    return entry.removeprefix(f"{name}~")
 
 
 def tuned_table(found: Sequence[Tuned], tuned_on: int = 0) -> Table[TunedRow]:
@@ -212,7 +215,7 @@ def _tuned(
         seconds=(),
         max_rss_mb=(),
     )
-    times = Counter(_suffix(str(run.record.key["entry"]), name) for run in chosen.values())
+    times = Counter(point_of(str(run.record.key["entry"]), name) for run in chosen.values())
     return Tuned(
         cell=cell,
         fixed=fixed,
