@@ -10,133 +10,26 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from dpgnn import methods
-from dpgnn.accountants.claims import UNIT_RELATIONS, Answers, Claim
+from dpgnn.accountants.claims import UNIT_RELATIONS, Claim
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.accountants.plan import Budget
-from dpgnn.accountants.population import check_delta
 from dpgnn.core import config as strict
-from dpgnn.core.checks import at_least, one_of, open_probability, positive, require
+from dpgnn.core.checks import require
 from dpgnn.core.grouping import grouped
 from dpgnn.methods.base import Entry, Facts, Progress
 from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.committed import Copied, Measured, committed, copied_options, graph_facts
-from dpgnn.release.advice_text import as_text
+from dpgnn.release.advised import BOUNDED, Advice, Advised, Asked
 from dpgnn.run.plan import stated_claims
 from dpgnn.training.evaluation import mean_interval
 
 SIMILAR = 3
 CUT = "bounded"  # the setting of the study whose graphs are cut to a degree bound
-BOUNDED = "node-bounded"
 THREADS = 4  # entries planned at once, on as many cores; a plan holds its curves in memory
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Public facts of a graph, and the guarantee asked for.
-
-    Attributes:
-        nodes, edges, classes: numbers; an undirected edge counts once.
-        epsilon, delta: the budget; delta None is 1/(10 nodes), for edges 10^-(digits of their number + 1).
-        unit, relation: what is protected; relation None is any relation of the unit.
-        degree_bound: declared largest degree, of the unit node-bounded.
-        training: number of training nodes; None is all nodes.
-    """
-
-    nodes: int
-    edges: int
-    classes: int
-    epsilon: float
-    unit: str
-    relation: str | None = None
-    delta: float | None = None
-    degree_bound: int | None = None
-    training: int | None = None
-
-    def __post_init__(self) -> None:
-        at_least("nodes", self.nodes, 2)
-        at_least("edges", self.edges, 0)
-        at_least("classes", self.classes, 2)
-        positive("epsilon", self.epsilon)
-        one_of("unit", self.unit, UNIT_RELATIONS)
-        if self.relation is not None:
-            one_of(f"relation of unit {self.unit}", self.relation, UNIT_RELATIONS[self.unit])  # type: ignore[index]
-        most = self.nodes**2
-        rule = f"be <= {most}, all pairs of {self.nodes} nodes; an undirected edge counts once"
-        require(self.edges <= most, "edges", rule, self.edges)
-        if self.delta is not None:
-            check_delta(open_probability("delta", self.delta), self.nodes)
-        if self.degree_bound is not None:
-            rule, shown = "be given with unit node-bounded alone", f"unit {self.unit}"
-            require(self.unit == BOUNDED, "degree_bound", rule, shown)
-            at_least("degree_bound", self.degree_bound, 1)
-        if self.training is not None:
-            at_least("training", self.training, 1)
-            rule = f"be <= nodes, {self.nodes}"
-            require(self.training <= self.nodes, "training", rule, self.training)
-
-    @property
-    def failure(self) -> float:
-        """delta as a number."""
-        if self.delta is not None:
-            return self.delta
-        if self.unit == "edge":
-            return 10.0 ** -(len(str(max(2 * self.edges, 1))) + 1)
-        return 1.0 / (10 * self.nodes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Advised:
-    """An entry that gives the guarantee asked for.
-
-    Attributes:
-        entry, title, method: of the committed study.
-        claim: of a run on the asked graph; None without a plan.
-        answers: who may see an answer.
-        noise: mechanism -> standard deviation of its noise, in units of its sensitivity.
-        reason: why there is no plan; "" if there is one.
-        scores: similar graph -> mean, low, high and n of the test score at `Advice.epsilon`; low and high are
-            None for one repeat.
-        options: of the plan.
-        copied: options that did best on public graphs, and what copying them gained; None for entries that
-            were not tuned.
-    """
-
-    entry: str
-    title: str
-    method: str
-    claim: Claim | None
-    answers: Answers
-    noise: Mapping[str, float]
-    reason: str
-    scores: Mapping[str, Mapping[str, Any]]
-    options: Mapping[str, Any]
-    copied: Copied | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Advice:
-    """Advice on a graph from public numbers only.
-
-    Attributes:
-        asked: the question.
-        epsilon: the recorded budget nearest to the one asked for.
-        similar: similar public graph -> nodes, edges (undirected) and classes.
-        advised: entries that give the guarantee: first those whose answers may be shown to someone, last
-            those without a plan; each group by mean score over the similar graphs, best first.
-    """
-
-    asked: Asked
-    epsilon: str
-    similar: Mapping[str, tuple[int, int, int]]
-    advised: tuple[Advised, ...]
-
-    def __str__(self) -> str:
-        return as_text(self)
 
 
 def advise(

@@ -19,7 +19,8 @@ from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.core import config as strict
 from dpgnn.records.archive import MAIN_STUDY, read_archive
 from dpgnn.records.committed import ROOT, committed, copied_options
-from dpgnn.release.advice import Advice, Asked, similar_graphs
+from dpgnn.release.advice import similar_graphs
+from dpgnn.release.advised import Advice, Asked
 from dpgnn.run.account import nested
 from dpgnn.study.entries import merge
 from dpgnn.study.study import load_study

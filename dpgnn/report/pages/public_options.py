@@ -50,9 +50,9 @@ def _worth(results: StudyResults) -> list[str]:
         "costs accuracy. Options that did best on *other* graphs, which are public, cost nothing, because "
         "nothing of the private graph is read. What are they worth there?",
         "",
-        "Each graph in turn plays the private one: of an entry's six or eight points, the one with the best "
-        "mean score on validation nodes of the other graphs is taken and tested here, against the one "
-        f"configuration that the study states for all graphs ({csv_of(results, results.copied.name)}).",
+        "Each graph in turn plays the private one: of an entry's points that all graphs have, the one with "
+        "the best mean score on validation nodes of the other graphs is taken and tested here, against the "
+        f"one configuration that the study states for all graphs ({csv_of(results, results.copied.name)}).",
         "",
         f"**Copied options gain {_points(gains)} points in the mean and {_points(gains, median)} in the "
         f"median; options chosen on the graph itself, uncounted, {_points(own)} and "

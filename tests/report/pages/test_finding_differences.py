@@ -118,6 +118,7 @@ def test_the_page_names_what_has_two_points_more(repository: Path) -> None:
         ],
         "DP-GCN": ["dp_gcn", "dp_gcn-bounded"],
         "DP-SAGE": ["dp_sage"],
+        "DP-GATv2": ["dp_gatv2"],
         "FDP": ["fdp"],
         "PertGraph at node level": ["pertgraph-record", "pertgraph-bounded"],
     }
