@@ -120,19 +120,21 @@ def _to_copy(results: StudyResults) -> list[str]:
     for name, here in grouped(table.rows, _name).items():
         of = {row.epsilon: row for row in here}
         points = (_advice(of[budget]) if budget in of else DASH for budget in budgets)
-        body.append([markdown_text(name), *points, _over_budgets(gains.get(name))])
+        body.append([markdown_text(name), _over_budgets(gains.get(name)), *points])
     return [
         "## Options to copy", "",
         f"{table.caption} All, with full names of the options: {csv_of(results, table.name)}.", "",
         f"{_decided(results.gains.rows)} {results.gains.caption} {csv_of(results, results.gains.name)}. "
         "Where a gain is negative, the stated options are the safer ones; those of votes were fixed with "
         "these graphs in view. Another graph may differ by more than an interval shows.", "",
-        *markdown(["Entry", *(f"ε = {epsilon_text(b)}" for b in budgets), "Gain, all ε"], body), "",
+        *markdown(["Entry", "Gain, all ε", *(f"ε = {epsilon_text(b)}" for b in budgets)], body), "",
     ]  # fmt: skip
 
 
 def _advice(row: OptionRow) -> str:
-    return markdown_text(f"{row.point.replace('~', ', ')}: {signed(100 * row.gain_mean)}")
+    """The point in short, and its gain."""
+    point = row.point.replace("~", ", ").replace("num_", "")
+    return markdown_text(f"{point}: {signed(100 * row.gain_mean)}")
 
 
 def _over_budgets(row: GainRow | None) -> str:

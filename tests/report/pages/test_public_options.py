@@ -60,7 +60,8 @@ def test_each_entry_has_its_options_and_its_gain(page: str, repository: Path) ->
     }
     for row in read(repository / TABLES / "options.csv"):
         name = row["label"] + ("" if row["setting"] == "whole" else f" (setting {row['setting']})")
-        options = f"{row['point'].replace('~', ', ')}: {signed(100 * float(row['gain_mean']))}"
+        point = row["point"].replace("~", ", ").replace("num_", "")
+        options = f"{point}: {signed(100 * float(row['gain_mean']))}"
         assert f" {options} |" in lines[name]
     for row in read(repository / TABLES / "copied-gains.csv"):
         name = row["label"] + ("" if row["setting"] == "whole" else f" (setting {row['setting']})")
