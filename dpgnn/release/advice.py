@@ -23,12 +23,11 @@ from dpgnn.core.grouping import grouped
 from dpgnn.methods.base import Entry, Facts, Progress
 from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.committed import Copied, Measured, committed, copied_options, graph_facts
-from dpgnn.release.advised import BOUNDED, Advice, Advised, Asked
+from dpgnn.release.advised import BOUNDED, CUT, Advice, Advised, Asked
 from dpgnn.run.plan import stated_claims
 from dpgnn.training.evaluation import mean_interval
 
 SIMILAR = 3
-CUT = "bounded"  # the setting of the study whose graphs are cut to a degree bound
 THREADS = 4  # entries planned at once, on as many cores; a plan holds its curves in memory
 
 
@@ -155,7 +154,8 @@ def _advised(
     scores = {cell.dataset: _interval(cell.scores) for cell in cells}
     claim, noise, reason = _planned(first, asked)
     return Advised(
-        entry=first.entry, title=str(stated["title"]), method=str(stated["method"]), claim=claim,
+        entry=first.entry, setting=first.setting, title=str(stated["title"]),
+        method=str(stated["method"]), claim=claim,
         answers=first.answers, noise=noise, reason=reason, scores=scores, options=stated["options"],
         copied=copied.get((first.setting, first.epsilon, first.entry)),
     )  # fmt: skip

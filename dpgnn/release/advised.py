@@ -13,6 +13,7 @@ from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.committed import Copied
 
 BOUNDED = "node-bounded"
+CUT = "bounded"  # the setting of the study whose graphs are cut to a degree bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class Advised:
     """An entry that gives the guarantee asked for.
 
     Attributes:
-        entry, title, method: of the committed study.
+        entry, setting, title, method: of the committed study.
         claim: of a run on the asked graph; None without a plan.
         answers: who may see an answer.
         noise: mechanism -> standard deviation of its noise, in units of its sensitivity.
@@ -87,6 +88,7 @@ class Advised:
     """
 
     entry: str
+    setting: str
     title: str
     method: str
     claim: Claim | None
@@ -122,7 +124,7 @@ class Advice:
 def _as_text(found: Advice) -> str:
     """The advice as a table, with the numbers that were read."""
     asked, similar = found.asked, found.similar
-    bounded = any(one.claim and one.claim.degree_bound for one in found.advised)
+    cut = [one.entry for one in found.advised if one.setting == CUT and not one.reason]
     sizes = "; ".join(
         f"{name} ({nodes:,} nodes, {edges:,} edges, {classes} classes)"
         for name, (nodes, edges, classes) in similar.items()
@@ -136,7 +138,7 @@ def _as_text(found: Advice) -> str:
         f"Most similar of those with records: {sizes}.",
         f"Accuracy: mean of the committed runs at epsilon {found.epsilon} in percent, with its 95 % "
         "interval over splits. On another graph it may differ by more than that.",
-        *(["Methods that need a degree bound ran on these graphs cut to it."] if bounded else []),
+        *([f"On these graphs cut to a degree bound ran {', '.join(cut)}."] if cut else []),
         "",
         *_columns(rows),
         "",

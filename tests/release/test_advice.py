@@ -83,8 +83,12 @@ def test_scores_are_of_cut_graphs_for_a_degree_bound_alone(unit: str, setting: s
     for one in told:
         for dataset, scores in one.scores.items():
             assert scores["mean"] == mean_interval(measured[dataset, one.entry]).mean
-    cut = "Methods that need a degree bound ran on these graphs cut to it."
-    assert (cut in str(found)) == (unit == "node-bounded")
+    assert {one.setting for one in told} == {setting}
+    cut = [one.entry for one in found.advised if one.setting == "bounded"]
+    assert ({*both} <= {*cut}) == (unit == "node-bounded")
+    line = f"On these graphs cut to a degree bound ran {', '.join(cut)}."
+    assert (line in str(found)) == (unit == "node-bounded")
+    assert ("cut to a degree bound" in str(found)) == (unit == "node-bounded")
 
 
 def test_noise_is_that_of_the_entrys_own_plan_for_the_asked_graph(node: Advice) -> None:

@@ -122,6 +122,17 @@ def test_gains_are_tested_over_graphs(runs: list[Run]) -> None:
     assert row.gain_mean == pytest.approx(0.201)
 
 
+def test_a_gain_is_the_mean_over_budgets_on_graphs_that_have_them_all(runs: list[Run]) -> None:
+    rows = tables(runs, SCORES)[0]
+    more = [replace(row, epsilon="4", copied=row.copied + 0.1) for row in rows]
+    partly = replace(rows[0], dataset="cs", copied=0.99)
+    (row,) = gains_table([*rows, *more, partly]).rows
+    assert (row.budgets, row.graphs) == (2, 3)
+    # copied less fixed: +0.10, +0.20, -0.05 at one budget, 0.10 more at the other
+    assert row.gain_mean == pytest.approx(0.25 / 3 + 0.05)
+    assert gains_table([*rows, *more[:2]]).rows == []
+
+
 def test_a_counted_choice_stands_beside_where_there_is_one(runs: list[Run]) -> None:
     scores = {**SCORES, "cora": {**SCORES["cora"], "acc-gap": (0.9, 0.33)}}
     rows, _, _ = tables(runs, scores)
