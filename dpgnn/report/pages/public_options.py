@@ -63,8 +63,8 @@ def _worth(results: StudyResults) -> list[str]:
         "",
         f"**Copied options gain {_points(gains)} points in the mean and {_points(gains, median)} in the "
         f"median; options chosen on the graph itself, uncounted, {_points(own)} and "
-        f"{_points(own, median)} ({_points(over_all)} in the mean over all splits; it reads the first {splits}). "
-        f"Of {len(rows):,} cells of graph, entry and ε copied options score above "
+        f"{_points(own, median)} ({_points(over_all)} in the mean over all splits; it reads the first "
+        f"{splits}). Of {len(rows):,} cells of graph, entry and ε copied options score above "
         f"the fixed ones in {above:,} (in {more:,} by more than a point) and below in {below:,} (in "
         f"{less:,}).** n = {splits} splits; {count(graphs, 'graph')}; {count(entries, 'entry', 'entries')}.",
         "",
