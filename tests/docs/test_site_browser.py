@@ -33,12 +33,14 @@ const channel = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055
 const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
 const parts = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
 const opaque = (p) => p.length === 3 || p[3] > 0.99;
+const grounds = new Map();  // a page has thousands of cells, whose parents are few
 function ground(element) {
-  for (let at = element; at; at = at.parentElement) {
-    const p = parts(getComputedStyle(at).backgroundColor);
-    if (p.length && opaque(p)) return p;
+  if (!element) return [255, 255, 255];
+  if (!grounds.has(element)) {
+    const p = parts(getComputedStyle(element).backgroundColor);
+    grounds.set(element, p.length && opaque(p) ? p : ground(element.parentElement));
   }
-  return [255, 255, 255];
+  return grounds.get(element);
 }
 const wrong = new Set();
 const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
