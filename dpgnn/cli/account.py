@@ -76,7 +76,7 @@ def _add_numbers(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--delta", type=number, required=True, help="failure probability of the guarantee")
     add("--noise-multiplier", type=number, help="noise over the sensitivity, of every stage")
-    add("--target-epsilon", type=number, help="budget")
+    add("--target-epsilon", "--epsilon", type=number, help="budget")
     add("--json", action="store_true", help="JSON in place of the table")
 
 

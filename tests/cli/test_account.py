@@ -146,6 +146,13 @@ def test_a_unit_with_a_fixed_number_of_rounds_is_asked_without_steps(capsys):
     tells(capsys.readouterr().err, "num_steps must not")
 
 
+@pytest.mark.parametrize("words", ["edgerand --num-nodes 2708", "gaussian"])
+def test_a_budget_may_be_given_as_elsewhere(words: str, capsys):
+    words = ["account", *words.split(), "--delta", "1e-5", "--json"]
+    told = run(capsys, *words, "--epsilon", "4")
+    assert told == run(capsys, *words, "--target-epsilon", "4")
+
+
 def test_gaussian_releases_are_exact(capsys):
     words = ["account", "gaussian", "--num-steps", "3", "--delta", "1e-6", "--json"]
     values = json.loads(run(capsys, *words, "--target-epsilon", "2", "--sensitivity", "5"))
