@@ -84,8 +84,9 @@ def graph_of(
     whole = edges.ndim == 2 and len(edges) == 2 and edges.dtype.kind in "iu"
     rule = "be whole numbers of shape (2, num_edges)"
     require(whole, "data.edge_index", rule, f"{edges.dtype} {edges.shape}")
-    inside = bool(((edges >= 0) & (edges < x.shape[0])).all())
-    require(inside, "data.edge_index", f"hold nodes in 0..{x.shape[0] - 1}", "another node")
+    outside = edges[(edges < 0) | (edges >= x.shape[0])]
+    rule = f"hold nodes in 0..{x.shape[0] - 1}"
+    require(not outside.size, "data.edge_index", rule, outside[:1].tolist(), "number nodes from 0")
     shape = (x.shape[0], num_classes) if several else (x.shape[0],)
     y = np.full(shape, 0 if several else -1) if getattr(data, "y", None) is None else _labels(data)
     return Graph(
