@@ -161,7 +161,7 @@ def test_answers_that_read_neighbours_afresh_are_covered_by_no_claim() -> None:
         ({"x": torch.zeros(60, 5)}, "columns of x must be 6, got 5"),
         (
             {"edge_index": torch.tensor([[0], [60]])},
-            r"data.edge_index must hold nodes in 0..59, got \[60\]; number nodes from 0",
+            r"data\.edge_index must hold nodes in 0\.\.59, got \[60\]; number nodes from 0",
         ),
         ({"y": torch.full((60,), 2)}, "y of node 0"),
     ],
