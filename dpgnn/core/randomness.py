@@ -8,8 +8,8 @@ cryptographic generator keyed by the operating system; nothing is recorded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -37,11 +37,13 @@ class Streams:
         root_seed: the study's seed.
         axes: the run's key (dataset, setting, entry, epsilon, repeat); streams of different runs differ.
         randomness: "study" or "release".
+        secret_axes: further axes of secret streams alone.
     """
 
     root_seed: int
     axes: Mapping[str, str | int]
     randomness: Randomness = "study"
+    secret_axes: Mapping[str, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one_of("randomness", self.randomness, ("study", "release"))
@@ -74,7 +76,21 @@ class Streams:
             raise ValueError(
                 f"stream {stream} must have no seed in a release, got a request for one"
             )
-        return seeds.child_seed(self.root_seed, stream, **self.axes, **extra)
+        return seeds.child_seed(self.root_seed, stream, **self._axes(stream), **extra)
+
+    def with_own_secrets(self, **axes: str | int) -> Self:
+        """Streams that share every public coin with these and have secret coins of their own.
+
+        Guarantee: what is made with them has one law, given the public coins, whatever the axes.
+
+        Args:
+            axes: such as the number of a run among several.
+        """
+        return replace(self, secret_axes={**self.secret_axes, **axes})
+
+    def _axes(self, stream: str) -> dict[str, str | int]:
+        secret = stream.split("/")[0] in SECRET_STREAMS
+        return {**self.axes, **(self.secret_axes if secret else {})}
 
     def numpy(self, stream: str, **extra: str | int) -> np.random.Generator:
         """A numpy generator; for a secret stream a ChaCha20 keystream keyed by the system.
@@ -140,7 +156,7 @@ class FreshSecrets(Streams):
         """A 128-bit seed of the stream."""
         secret = stream.split("/")[0] in SECRET_STREAMS
         root = self.secret_seed if secret else self.root_seed
-        return seeds.child_seed(root, stream, **self.axes, **extra)
+        return seeds.child_seed(root, stream, **self._axes(stream), **extra)
 
     def numpy(self, stream: str, **extra: str | int) -> np.random.Generator:
         """A seeded generator for every stream."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from randomgen import ChaCha
 
-from dpgnn.core.randomness import SECRET_STREAMS, FreshSecrets, Streams
+from dpgnn.core.randomness import PUBLIC_STREAMS, SECRET_STREAMS, FreshSecrets, Streams
 
 KEY = {"dataset": "d", "entry": "e", "repeat": 0}
 
@@ -47,6 +47,19 @@ def test_a_secret_stream_is_a_cryptographic_generator_keyed_by_the_system(
 def test_a_release_repeats_public_streams() -> None:
     streams = Streams(root_seed=0, axes=KEY, randomness="release")
     assert streams.numpy("weights").random() == streams.numpy("weights").random()
+
+
+def test_streams_with_their_own_secrets_share_the_public_ones() -> None:
+    streams = Streams(root_seed=0, axes=KEY)
+    first, second = (streams.with_own_secrets(run=number) for number in range(2))
+    for name in PUBLIC_STREAMS:
+        assert first.seed(name) == second.seed(name) == streams.seed(name)
+    for name in SECRET_STREAMS:
+        assert len({first.seed(name), second.seed(name), streams.seed(name)}) == 3
+    audited = FreshSecrets(root_seed=0, axes=KEY, secret_seed=1)
+    own = audited.with_own_secrets(run=1)
+    assert own.seed("weights") == audited.seed("weights")
+    assert own.seed("noise") != audited.seed("noise")
 
 
 def test_secret_normals_have_the_right_law() -> None:

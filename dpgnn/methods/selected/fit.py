@@ -42,7 +42,9 @@ def fit_best(run: PlannedRun, plan: SelectedPlan) -> Fitted:
     Nothing of another run is kept, logged or returned, nor how many there were.
 
     Guarantee: the number of runs and their candidates are drawn from the law of the options, whatever the
-    data; a run executes its own plan, each mechanism once; equal scores go to the earlier run.
+    data; a run executes its own plan, each mechanism once; equal scores go to the earlier run. Given the
+    public coins, which all runs share, runs are independent and of one law, so what is left does not tell
+    which run it was.
 
     Raises:
         ValueError: there is no validation node.
@@ -69,9 +71,10 @@ def fit_best(run: PlannedRun, plan: SelectedPlan) -> Fitted:
 
 def _inner(context: Context, plan: Plan, number: int) -> Context:
     """Streams and a ledger of one run; no checkpoint, and no line that would tell how many there are."""
-    streams = replace(context.streams, axes={**context.streams.axes, "run": number})
     return SilentContext(
-        ledger=context.ledger.within(plan), streams=streams, store=Store(None),
+        # public coins are shared: initial weights of its own would tell which run was released
+        ledger=context.ledger.within(plan), streams=context.streams.with_own_secrets(run=number),
+        store=Store(None),
         performance=context.performance, label=context.label,
     )  # fmt: skip
 

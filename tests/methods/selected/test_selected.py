@@ -14,8 +14,9 @@ from exhaustive.method_neighbours import examine_method
 from dpgnn import methods
 from dpgnn.accountants import composition
 from dpgnn.accountants.plan import Budget
+from dpgnn.accountants.selection import NumberOfRuns
 from dpgnn.core import config as strict
-from dpgnn.core.randomness import Streams
+from dpgnn.core.randomness import PUBLIC_STREAMS, Streams
 from dpgnn.methods.base import Entry, PlannedRun, Support, facts_of
 from dpgnn.methods.scores import OWN_RECORD
 from dpgnn.methods.selected import fit as selected_fit
@@ -181,6 +182,26 @@ def test_candidates_are_drawn_uniformly_and_runs_have_noise_of_their_own() -> No
         for run in range(900)
     ]
     assert np.all(np.abs(np.bincount(drawn) - 300) < 4 * np.sqrt(200))
+
+
+@pytest.mark.parametrize("randomness", ["study", "release"])
+def test_runs_share_every_public_coin_and_no_secret_one(
+    randomness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Initial weights of its own would tell which run was released, and so something of their number."""
+    base, public, secret = methods.get("dp_linear"), set(), []
+
+    def watched(run: PlannedRun) -> Any:
+        streams = run.context.streams
+        public.add(tuple(streams.seed(name, step=1) for name in PUBLIC_STREAMS))
+        secret.append(streams.numpy("noise", step=1).random())
+        return base.fit(run)
+
+    monkeypatch.setattr(selected_fit, "base_of", lambda entry: replace(base, fit=watched))
+    monkeypatch.setattr(NumberOfRuns, "draw", lambda law, rng: 5)
+    make(specify(inputs_of(entry_of(), randomness)), None, Clock())
+    assert len(public) == 1
+    assert len(set(secret)) == 5
 
 
 def test_nothing_of_other_runs_is_left(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
