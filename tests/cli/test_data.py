@@ -95,7 +95,7 @@ def test_statistics_are_written(tmp_path, monkeypatch, capsys):
     out = tmp_path / "statistics.md"
     assert run("data", "statistics", "--raw", tmp_path, "--out", out) == 0
     assert "32 equal, 0 differs" in capsys.readouterr().out
-    assert "| T5 | Chain-S (chains-s) | nodes | 48 | 48 | equal |" in out.read_text()
+    assert "| T6 | Chain-S (chains-s) | nodes | 48 | 48 | equal |" in out.read_text()
 
 
 def test_an_edited_study_is_not_written_over(tmp_path):

@@ -104,7 +104,8 @@ def fit(run: PlannedRun) -> Fitted:
         details: dict[str, Any] = {}
     else:
         weights, history, details = _train_private(config, walks, run.plan, run.context, evaluate)
-    details["num_subgraphs"] = walks.counts(run.plan.num_steps)
+    if walks.are_drawn:  # the number of roots is nobody's to know where a population is declared
+        details["num_subgraphs"] = walks.counts(run.plan.num_steps)
     return Fitted(state=weights, history=tuple(history), details=details)
 
 

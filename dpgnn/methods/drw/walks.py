@@ -71,10 +71,13 @@ class RunWalks(LossOfStep):
         self._for_release = True
         self.current.sum_for_release()
 
+    @property
+    def are_drawn(self) -> bool:
+        """Whether subgraphs are walks; own lists and single nodes are not drawn."""
+        return self._space is not None
+
     def counts(self, num_steps: int) -> list[int]:
-        """Walks in every drawing of a run (roots where there are no walks); drawn again after a restart."""
-        if self._space is None:
-            return [self.num_roots]
+        """Walks in every drawing of a run; drawn again after a restart."""
         every = self.config.resample_every
         drawings = (num_steps - 1) // every + 1 if every else 1
         return [self._partition(drawing).num_subgraphs for drawing in range(drawings)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpgnn.accountants import composition
 from dpgnn.accountants.calibration import smallest_meeting
 from dpgnn.accountants.events import BestOf, Event, GaussianRelease, compose_all
+from dpgnn.accountants.implications import notion
 from dpgnn.accountants.plan import Budget, Mechanism, Plan, Population
 from dpgnn.core.checks import fail, require
 from dpgnn.methods.selected.options import base_of, candidates, score_of
@@ -104,6 +105,11 @@ def _claim(runs: tuple[Plan, ...], budget: Budget, epsilon: float) -> Claim:
     claims = [run.claims[0] for run in runs]
     released = {claim.released for claim in claims}
     require(len(released) == 1, "candidates", "release the same kind of state", sorted(released))
+    notions = dict.fromkeys(str(notion(claim)) for claim in claims)
+    require(
+        len(notions) == 1, "candidates", "claim the same, with one degree bound", "; ".join(notions),
+        "move degree_bound to base_options",
+    )  # fmt: skip
     public = dict.fromkeys(fact for claim in claims for fact in (*claim.assumed_public, *PUBLIC))
     return replace(
         claims[0],

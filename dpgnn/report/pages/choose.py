@@ -30,6 +30,11 @@ PROTECTS = {
     "node-bounded": "one node with all its edges, degrees at most {bound} (the graphs are cut to that)",
     "node": "one node with all its edges",
 }
+CHANGES = {
+    "add-remove": "Two graphs are told apart by one that is there or not (add-remove).",
+    "null-one": "Two graphs are told apart by one that is emptied (null-one).",
+    "replace-one": "Two graphs are told apart by one that is replaced (replace-one).",
+}
 COLORS = {"edge": "#0072B2", "node-record": "#D55E00", "node-bounded": "#009E73", "node": "#CC79A7"}
 KINDS = {
     "citations": ("cora", "cora_ml", "citeseer", "pubmed", "dblp", "ogbn-arxiv"),
@@ -83,9 +88,10 @@ def _intro(results: StudyResults) -> list[str]:
     return [
         "Find your privacy unit and your ε. The tables show the proved method with the best mean rank over "
         "real graphs, among those whose answers may be given. Numbers: test accuracy in percent ± half its "
-        "95 % interval, over the number of splits after the graph's name or after the number. *ahead*: "
-        "the graphs on which it is significantly better than the next other method, and worse. One fixed "
-        "configuration for each method; [options from public graphs](results/options.md) cost no privacy; "
+        "95 % interval, over the number of splits after the graph's name or after the number; = votes "
+        "without a board, whose answers are DP-MLP's. *next*: the next method by mean rank; *ahead* a:b of "
+        "n: significantly better than it on a of n graphs, worse on b. One fixed configuration for each method; "
+        "[options from public graphs](results/options.md) cost no privacy; [words](terms.md); "
         f"[all rankings](results/{results.info.name}.md#rankings).",
     ]
 
@@ -124,13 +130,14 @@ def _majority(cells: Sequence[Cell], graph: str) -> str:
 
 
 def _score(cell: Cell | None, usual: int | None = None) -> str:
-    """Mean and half the interval; also the number of splits where it is not the usual one."""
+    """Mean and half the interval; = without a board; the number of splits where it is not the usual one."""
     if cell is None:
         return "–"
     found = cell.interval
     text = f"{100 * found.mean:.1f}"
     if found.low is not None and found.high is not None:
         text += f"±{50 * (found.high - found.low):.1f}"
+    text += "=" if any(run.record.details.get("board") is False for run in cell.runs) else ""
     return text if usual in (None, found.n) else f"{text} ({found.n})"
 
 
@@ -151,7 +158,7 @@ def _unit(here: Sequence[Choice], graphs: Mapping[str, int]) -> list[str]:
     head = ["ε", "best", "edges", *counts, "next", "ahead"]
     return [
         f"## {first.notion.privacy_unit}: {protects}", "",
-        f"Neighbours: {first.notion.relation}. Answers may be shown to {ANSWERS_TO[first.answers]}.", "",
+        f"{CHANGES[first.notion.relation]} Answers may be shown to {ANSWERS_TO[first.answers]}.", "",
         *_compact(head, rows),
     ]  # fmt: skip
 

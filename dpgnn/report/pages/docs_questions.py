@@ -53,11 +53,11 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
     name, rows = counted[0]
     everything = [row for _, row in rows]
     main = next(results for results in found if results.info.name == name)
-    graphs = len({row.dataset for row in everything})
+    graphs, told = len({row.dataset for row in everything}), _counts(everything)
     lines = [
         f"On the {count(graphs, 'graph')} of study {name} a graph method that has a proof is, against an MLP "
         "that reads no edge (DP-MLP under the same guarantee; without noise where edges alone are "
-        f"protected), {_counts(everything)}. {_tuned_counts(main)}DP-MLP with averaged answers, "
+        f"protected), {told}. {_tuned_counts(main, told)}DP-MLP with averaged answers, "
         "the control for what averaging alone gives, stands beside it in the tables. By study and by what "
         "is protected:",
         "",
@@ -69,8 +69,8 @@ def answer(found: Sequence[StudyResults]) -> list[str]:
     return lines
 
 
-def _tuned_counts(results: StudyResults) -> str:
-    """How the pairs of which both sides are tuned come out, tuned and as stated; "" where none is.
+def _tuned_counts(results: StudyResults, told: str) -> str:
+    """How the pairs of which both sides are tuned come out, and as stated unless that is told; "" without.
 
     Both are corrected among these pairs alone, so that tuning is the one difference.
     """
@@ -82,9 +82,14 @@ def _tuned_counts(results: StudyResults) -> str:
     stated = comparisons_table(comparisons.compared(cells, results.info))
     same = [row for _, row in _fair_rows(results, stated)]
     entries = count(len({row.entry for row in tuned}), "method")
-    return (
+    words = (
         f"With both sides tuned alike ({entries}; options chosen on validation nodes, uncounted) it is "
-        f"{_counts(tuned)}; the same pairs as stated: {_counts(same)}. "
+        f"{_counts(tuned)}"
+    )
+    return (
+        f"{words}. "
+        if _counts(same) == told
+        else f"{words}; the same pairs as stated: {_counts(same)}. "
     )
 
 

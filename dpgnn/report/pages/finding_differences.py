@@ -162,7 +162,7 @@ def tuned_note(made: Sequence[Headline]) -> str:
     if not any(found for item in made for found in item.tuned.values()):
         return ""
     return (
-        "Tuned alike: ahead/behind, in the same order, with both sides' options [chosen among six or eight "
+        "“Tuned alike” gives ahead/behind again, with both sides' options [chosen among six or eight "
         "points](results/comparisons.md#tuned). "
     )
 

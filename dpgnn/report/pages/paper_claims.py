@@ -6,16 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
 from dpgnn.core.checks import require
+from dpgnn.core.grouping import grouped
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import PAPERS
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.statistics.pairs import Pair, Tally, pairs, tally
+from dpgnn.report.statistics.pairs import Pair, Tally, Wanted, pairs, tally
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables import pivots
@@ -35,6 +36,8 @@ KEYS = {
     "mode",
     "wanted",
     "widens",
+    "less",
+    "best",
     "guarantee",
     "attack",
     "not_tested",
@@ -42,6 +45,7 @@ KEYS = {
 }
 PAIRS = "reference/paper_claims.csv"  # below docs; `claim_pairs`
 KINDS = ("entry", "guarantee", "attack", "not_tested")  # fmt: skip
+WANTED = get_args(Wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +123,7 @@ def read_claims() -> dict[str, list[dict[str, Any]]]:
     """Paper -> its claims.
 
     Raises:
-        ValueError: a claim has an unknown key, or not exactly one kind of test.
+        ValueError: a claim has an unknown key or outcome, or not exactly one kind of test.
     """
     stated: dict[str, list[dict[str, Any]]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     for paper, claims in stated.items():
@@ -129,6 +133,8 @@ def read_claims() -> dict[str, list[dict[str, Any]]]:
             require(not unknown, where, f"have keys of {sorted(KEYS)}", unknown)
             kinds = [kind for kind in KINDS if kind in claim]
             require(len(kinds) == 1, where, f"have one of {', '.join(KINDS)}", kinds)
+            wanted = claim.get("wanted", "ahead")
+            require(wanted in WANTED, f"{where}: wanted", f"be one of {', '.join(WANTED)}", wanted)
     return stated
 
 
@@ -168,6 +174,7 @@ def outcome(
 def _pairs_of(results: StudyResults, claim: Mapping[str, Any]) -> tuple[Pair, ...]:
     """The differences on real graphs that a claim is about."""
     cells = on_real_graphs_if_any(results.cells, lambda cell: cell.dataset)
+    less = claim.get("less")
     found = pairs(
         cells,
         _listed(claim["entry"]),
@@ -177,8 +184,15 @@ def _pairs_of(results: StudyResults, claim: Mapping[str, Any]) -> tuple[Pair, ..
         settings=claim.get("settings", ()),
         datasets=claim.get("datasets", ()),
         widens=claim.get("widens", False),
+        less=(_listed(less["entry"]), _listed(less["against"])) if less else None,
     )
-    return tuple(found)
+    return tuple(_best(found) if claim.get("best") else found)
+
+
+def _best(found: Sequence[Pair]) -> list[Pair]:
+    """At each place and budget the pair with the largest mean difference."""
+    by_place = grouped(found, lambda pair: (pair.entry.place, pair.epsilon, pair.reference.entry))
+    return [max(group, key=lambda pair: pair.test.mean) for group in by_place.values()]
 
 
 def _compared(found: Sequence[Pair], claim: Mapping[str, Any]) -> tuple[str, str]:
@@ -187,9 +201,10 @@ def _compared(found: Sequence[Pair], claim: Mapping[str, Any]) -> tuple[str, str
         return "no records", "not run."
     low, high = counted.repeats
     graphs = count_graphs(len(counted.graphs))
+    sound = "; sound mode" if any(pair.entry.mode == "sound" for pair in found) else ""
     return counted.outcome(claim.get("wanted", "ahead")), (
         f"{effect_words(counted)}; ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
-        f"{graphs}, n {low if low == high else f'{low}-{high}'}."
+        f"{graphs}, n {low if low == high else f'{low}-{high}'}{sound}."
     )
 
 
@@ -224,7 +239,8 @@ def _guarantee(results: StudyResults, entries: Sequence[str]) -> tuple[str, str]
         return "no records", "not run."
     good, larger, none = guarantee_counts(rows)
     said = "yes" if good == len(rows) else "no" if not good else "in part"
-    parts = [(good, "proved as stated"), (larger, "a larger ε proved"), (none, "no finite ε known")]
+    missing = "no finite ε known under the stated relation"
+    parts = [(good, "proved as stated"), (larger, "a larger ε proved"), (none, missing)]
     told = ", ".join(f"{number} {words}" for number, words in parts if number)
     graphs = count_graphs(len({row.dataset for row in rows}))
     return said, f"Of {len(rows)} cells ({graphs}) {told}."

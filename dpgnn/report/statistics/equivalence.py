@@ -147,7 +147,11 @@ def _needed(ours: Spread, stated: Spread, gap: float, resolution: float) -> int 
 
 
 def _half_width(ours: Spread, stated: Spread, n: int, resolution: float) -> float | None:
-    """Half the 90 % interval of the difference with n runs of ours; None if no spread is known."""
+    """Half the 90 % interval of the difference with n runs of ours; None if no spread is known.
+
+    Where one side has no spread it has the other's, so there is one estimate, with that side's degrees of
+    freedom; two estimates have Welch's.
+    """
     if not (ours.is_known or stated.is_known):
         return None
     own = ours.std if ours.std is not None else stated.std
@@ -158,10 +162,12 @@ def _half_width(ours: Spread, stated: Spread, n: int, resolution: float) -> floa
     first, second = own**2 / n, other**2 / theirs
     if first + second == 0:
         return resolution
-    freedom = max(n - 1, 1)
-    borrowed = stated.std is None or theirs < 2
-    beside = freedom if borrowed else theirs - 1
-    degrees = (first + second) ** 2 / (first**2 / freedom + second**2 / beside)
+    degrees: float = max(n - 1, 1)
+    if ours.std is None:
+        degrees = max(theirs - 1, 1)
+    elif stated.std is not None:
+        beside = theirs - 1 if theirs > 1 else degrees
+        degrees = (first + second) ** 2 / (first**2 / degrees + second**2 / beside)
     return max(quantile(LEVEL, round(degrees, 3)) * math.sqrt(first + second), resolution)
 
 

@@ -18,6 +18,7 @@ from dpgnn.report.statistics.ranking import compare, shared_repeats
 from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired_test, verdict
 
 Outcome = Literal["yes", "no", "mixed", "in part", "undecided", "no records"]
+Wanted = Literal["ahead", "mostly", "not-behind"]
 CLEAR = "larger than the noise"
 MARGIN = 0.02  # a method this much below another, a fraction, is taken not to be behind it
 
@@ -69,10 +70,14 @@ class Tally:
     close: int
     seen: tuple[float, float] | None = None
 
-    def outcome(self, wanted: str = "ahead") -> Outcome:
-        """The outcome for "entry is ahead", or for "entry is not behind"."""
+    def outcome(self, wanted: Wanted = "ahead") -> Outcome:
+        """The outcome for "entry is ahead", for "ahead in most cases", or for "entry is not behind"."""
         if not self.total:
             return "no records"
+        if wanted == "mostly":
+            if self.ahead > self.total / 2:
+                return "yes"
+            return "no" if self.behind >= self.total / 2 else "undecided"
         if wanted == "not-behind":
             if self.behind:
                 return "no" if self.behind == self.total else "in part"
@@ -94,6 +99,7 @@ def pairs(
     settings: Sequence[str] = (),
     datasets: Sequence[str] = (),
     widens: bool = False,
+    less: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> list[Pair]:
     """Differences between entries that match `entry` and entries that match `against`.
 
@@ -103,6 +109,7 @@ def pairs(
         mode: only private entries in this mode; "" is all.
         epsilons, settings, datasets: only these; empty is all.
         widens: one pair for each place: the difference at the largest epsilon minus that at the smallest.
+        less: patterns of two more entries: each difference minus theirs at the same place and budget.
 
     Returns:
         pairs with at least one shared split, corrected together.
@@ -120,6 +127,8 @@ def pairs(
     ]
     if widens:
         found = list(_widened(found))
+    if less is not None:
+        found = list(_lessened(found, list(_of_one_place(wanted, *less))))
     return list(_judged(found))
 
 
@@ -184,21 +193,35 @@ def _same_budget(ours: Cell, theirs: Cell) -> bool:
     return ours.epsilon == theirs.epsilon or not (ours.is_private and theirs.is_private)
 
 
-def _widened(
-    found: Sequence[tuple[Cell, Cell, PairedTest]],
-) -> Iterator[tuple[Cell, Cell, PairedTest]]:
+Compared = tuple[Cell, Cell, PairedTest]
+
+
+def _widened(found: Sequence[Compared]) -> Iterator[Compared]:
+    """For each place: the difference at the largest epsilon minus that at the smallest."""
     by_place = grouped(found, lambda item: (item[0].place, item[0].entry, item[1].entry))
     for group in by_place.values():
         ordered = sorted(group, key=lambda item: float(item[0].epsilon))
-        (low, low_reference, _), (high, high_reference, _) = ordered[0], ordered[-1]
-        shared = sorted(
-            {*shared_repeats(low, low_reference)} & {*shared_repeats(high, high_reference)}
+        low, high = ordered[0][:2], ordered[-1][:2]
+        if high[0].epsilon != low[0].epsilon:
+            yield from _minus(high, low)
+
+
+def _lessened(found: Sequence[Compared], others: Sequence[tuple[Cell, Cell]]) -> Iterator[Compared]:
+    """Each difference minus the others at its place and budget."""
+    for ours, theirs, _ in found:
+        for pair in others:
+            if pair[0].place == ours.place and _same_budget(ours, pair[0]):
+                yield from _minus((ours, theirs), pair)
+
+
+def _minus(first: tuple[Cell, Cell], second: tuple[Cell, Cell]) -> Iterator[Compared]:
+    """The first pair's difference minus the second's, over the splits that all four share."""
+    shared = sorted({*shared_repeats(*first)} & {*shared_repeats(*second)})
+    if shared:
+        one, other = (
+            [ours.scores[i] - theirs.scores[i] for i in shared] for ours, theirs in (first, second)
         )
-        if high.epsilon == low.epsilon or not shared:
-            continue
-        at_high = [high.scores[i] - high_reference.scores[i] for i in shared]
-        at_low = [low.scores[i] - low_reference.scores[i] for i in shared]
-        yield high, high_reference, paired_test(at_high, at_low, resolution=high.resolution)
+        yield *first, paired_test(one, other, resolution=first[0].resolution)
 
 
 def tally(found: Sequence[Pair]) -> Tally:

@@ -219,6 +219,12 @@ def test_the_record_of_walks_drawn_afresh_has_the_number_of_every_drawing(tmp_pa
     assert len(set(counts)) > 1
 
 
+def test_a_record_without_walks_does_not_hold_the_number_of_roots(tmp_path: Path) -> None:
+    """Where a population is declared the number of training nodes tells whether a record is there."""
+    entry = entry_of("sound", ("node-record", "add-remove"), num_steps=2, noise_multiplier=None)
+    assert run(tmp_path, entry)["details"].keys().isdisjoint({"num_subgraphs"})
+
+
 def test_a_run_that_is_stopped_goes_on_with_the_same_walks(tmp_path: Path) -> None:
     from dpgnn.methods.drw import walks as _drw_walks
 

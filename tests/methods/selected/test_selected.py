@@ -91,6 +91,17 @@ def test_a_unit_that_the_base_method_does_not_have_is_refused() -> None:
         entry_of("edge")
 
 
+def test_candidates_with_different_degree_bounds_are_refused() -> None:
+    """The claim would be of the first one's bound, and a larger degree would stop the others alone."""
+    entry = entry_of(
+        "node-bounded", "null-one", base="dp_gnn",
+        base_options={"max_degree": 2, "training": {"num_steps": 2, "expected_batch_size": 10}},
+        candidates=[{"degree_bound": 40}, {"degree_bound": 20}],
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"degree <= 40\); node-bounded, null-one \(degree <= 20"):
+        plan(entry, FACTS, BUDGET)
+
+
 def test_a_score_that_costs_the_budget_by_itself_is_refused() -> None:
     with pytest.raises(ValueError, match="score_noise must leave something of epsilon 4"):
         plan(entry_of(score_noise=0.5), FACTS, BUDGET)

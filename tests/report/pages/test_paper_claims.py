@@ -53,6 +53,39 @@ def test_outcomes_are_counted_from_records(documented: tuple[StudyResults, Path]
     assert outcome(stated, None, {}).evidence == "results/papers.md"
 
 
+def test_of_several_forms_the_best_counts_where_a_paper_reports_its_best(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    found = documented[0]
+    stated = {
+        "claim": "x",
+        "section": "1",
+        "entry": ["dp_gcn", "dp_gcn-paper"],
+        "against": "dp_mlp",
+    }
+    all_forms, best = outcome(stated, found, {}), outcome({**stated, "best": True}, found, {})
+    assert len(all_forms.pairs) == 2 * len(best.pairs) == 8
+    for pair in best.pairs:
+        forms = [
+            other.test.mean
+            for other in all_forms.pairs
+            if (other.entry.place, other.epsilon) == (pair.entry.place, pair.epsilon)
+        ]
+        assert pair.test.mean == max(forms)
+    assert "sound mode" in all_forms.found
+    assert "sound mode" not in best.found  # the published form is ahead everywhere
+
+
+def test_an_outcome_that_is_not_known_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "claims.yaml"
+    file.write_text("drw:\n  - {claim: x, section: '1', entry: a, against: b, wanted: most}\n")
+    monkeypatch.setattr(paper_claims, "FILE", file)
+    with pytest.raises(ValueError, match="wanted must be one of ahead, mostly, not-behind, got"):
+        read_claims()
+
+
 ATTACK = {
     "attack": "linkteller", "direction": "scale", "entries": ["e"], "pair_sets": ["all"], "datasets": ["a"],
 }  # fmt: skip

@@ -42,15 +42,31 @@ def test_verdicts_by_hand(difference: float, std: float, n: int, verdict: str) -
 def test_a_spread_that_is_not_stated_is_ours_and_runs_not_counted_are_one() -> None:
     ours = Spread(std=0.01, n=10)
     borrowed = equivalence(0.0, ours, Spread(std=None, n=10))
-    assert borrowed.high == pytest.approx(
-        equivalence(0.0, ours, Spread(std=0.01, n=10)).high, rel=0.06
-    )
+    # one estimate of the spread, with its 9 degrees of freedom, and not two with 18
+    assert borrowed.high == pytest.approx(t.ppf(0.95, 9) * 0.01 * math.sqrt(2 / 10))
+    theirs = equivalence(0.0, Spread(std=None, n=1), Spread(std=0.01, n=5))
+    assert theirs.high == pytest.approx(t.ppf(0.95, 4) * 0.01 * math.sqrt(1 + 1 / 5))
     alone = equivalence(0.0, ours, Spread(std=0.01, n=None))
     assert alone.high is not None
     assert borrowed.high is not None
     assert alone.high > 2 * borrowed.high
     nothing = equivalence(0.5, Spread(std=None, n=1), Spread(std=None, n=3))
     assert (nothing.verdict, nothing.low, nothing.needed) == ("undecided", None, None)
+
+
+def test_a_borrowed_spread_covers_as_often_as_it_says() -> None:
+    rng, inside, tries = np.random.default_rng(0), 0, 2000
+    for _ in range(tries):
+        ours, theirs = rng.normal(0, 0.01, 3), rng.normal(0, 0.01, 3)
+        found = equivalence(
+            ours.mean() - theirs.mean(),
+            Spread(std=float(ours.std(ddof=1)), n=3),
+            Spread(std=None, n=3),
+        )
+        assert found.low is not None
+        assert found.high is not None
+        inside += found.low <= 0 <= found.high
+    assert inside / tries == pytest.approx(0.9, abs=0.02)
 
 
 def test_rounding_and_one_test_node_widen() -> None:

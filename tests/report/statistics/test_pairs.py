@@ -27,6 +27,23 @@ def test_a_lead_that_grows_is_one_difference_a_graph(documented: tuple[StudyResu
     assert [round(100 * pair.test.mean, 6) for pair in found] == [12.0, 12.0]
 
 
+def test_a_difference_less_another_is_of_one_place_and_budget(
+    documented: tuple[StudyResults, Path],
+) -> None:
+    cells = documented[0].cells
+    alone = pairs(cells, ["dp_gcn"], ["dp_mlp"])
+    twice = pairs(cells, ["dp_gcn"], ["dp_mlp"], less=(["dp_mlp"], ["dp_gcn"]))
+    assert [(pair.entry, pair.test.n) for pair in twice] == [
+        (pair.entry, pair.test.n) for pair in alone
+    ]
+    assert [pair.test.mean for pair in twice] == pytest.approx(
+        [2 * pair.test.mean for pair in alone]
+    )
+    none = pairs(cells, ["dp_gcn"], ["dp_mlp"], less=(["dp_gcn"], ["dp_mlp"]))
+    assert [pair.test.mean for pair in none] == [0.0] * 4
+    assert not pairs(cells, ["dp_gcn"], ["dp_mlp"], less=(["absent"], ["dp_mlp"]))
+
+
 def test_what_a_star_stands_for_is_the_same_on_both_sides(
     documented: tuple[StudyResults, Path],
 ) -> None:
@@ -45,6 +62,9 @@ def test_what_a_star_stands_for_is_the_same_on_both_sides(
         ((0, 0, 3, 3), "not-behind", "yes"),
         ((0, 0, 3, 2), "not-behind", "undecided"),
         ((0, 1, 3, 2), "not-behind", "in part"),
+        ((2, 1, 3, 2), "mostly", "yes"),
+        ((2, 0, 4, 2), "mostly", "undecided"),
+        ((2, 2, 4, 2), "mostly", "no"),
     ],
 )
 def test_outcomes(counts: tuple[int, int, int, int], wanted: str, said: str) -> None:
