@@ -15,7 +15,9 @@ equal, so at most N(K, r) = 1 + K + ... + K^r roots contain x, x itself included
    admits one other id v', and root v' and those within r - 1 arcs of it change, at most N(K, r - 1):
    D N(K, r - 1) more; when x is replaced, old and new mentions count, 2 D N(K, r - 1) more.
  - One undirected edge: two lists change, each loses one id and admits one: 4 N(K, r - 1).
-No coins are coupled, so every bound holds for every key. An absent id keeps its slot.
+No coins are coupled, so every bound holds for every key. An absent id keeps its slot: the training ids
+are a public input, the same in both data sets. Without x's id among them a list that names x admits another
+one; that pair of inputs is not compared.
 
 Source: docs/accounting.md, the sampler that makes the claim true.
 """

@@ -70,6 +70,31 @@ def test_every_id_of_a_list_is_chosen_equally_often():
     assert counts[0] == 0
 
 
+def test_without_its_id_more_lists_change():
+    """Why the training ids are public: the promise compares inputs that name the same ones."""
+    listing = np.arange(1, 41)
+    arcs = np.stack([np.tile(listing, 2), np.concatenate([0 * listing, 40 + listing])])
+    present = np.arange(81) != 0
+
+    def trees(**options):
+        sample = OwnList(max_degree=1).sample(
+            arcs, num_nodes=81, rng=np.random.default_rng(0), **options
+        )
+        nodes = np.split(sample.nodes, sample.node_ptr[1:-1])
+        return {root: tuple(part) for root, part in zip(sample.roots.tolist(), nodes, strict=True)}
+
+    whole = trees(train_idx=np.arange(81))
+    record_gone = trees(train_idx=np.arange(81), present=present)
+    id_gone = trees(train_idx=np.arange(1, 81))
+    assert changed(whole, record_gone) == 0
+    assert changed(whole, id_gone) > 10
+
+
+def changed(one, two):
+    """Roots of both whose trees differ."""
+    return sum(one[root] != two[root] for root in one.keys() & two.keys())
+
+
 def test_an_absent_id_keeps_its_slot():
     arcs = np.array([[0, 0, 0], [1, 2, 3]])
     present = np.array([True, False, True, True])

@@ -90,8 +90,8 @@ def _intro(results: StudyResults) -> list[str]:
         "real graphs, among those whose answers may be given. Numbers: test accuracy in percent ± half its "
         "95 % interval, over the number of splits after the graph's name or after the number; = votes "
         "without a board, whose answers are DP-MLP's. *next*: the next method by mean rank; *ahead* a:b of "
-        "n: significantly better than it on a of n graphs, worse on b. One fixed configuration for each method; "
-        "[options from public graphs](results/options.md) cost no privacy; [words](terms.md); "
+        "n: significantly better than it on a of n graphs, worse on b. One fixed configuration for each "
+        "method; [options from public graphs](results/options.md) cost no privacy; [words](terms.md); "
         f"[all rankings](results/{results.info.name}.md#rankings).",
     ]
 

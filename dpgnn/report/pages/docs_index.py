@@ -54,11 +54,10 @@ def index_page(
     """
     lines = [MADE, "", "# Results", ""]
     lines += [
-        "Two methods are compared on the same splits. “+2.3 to +41.8 (±2.6, detects 7.2), ahead 36, behind 0 "
-        "of 40” means: over 40 pairs of graph and ε the mean difference runs from 2.3 to 41.8 points; the "
-        "median 95 % interval is ±2.6; 36 differences are decided (paired tests, Holm's correction), and "
-        "where one is not, a true one of 7.2 would have been found four times out of five. "
-        f"{tuned_note(made)}[Words](terms.md), [which method?](choose.md), "
+        "Differences are in points at equal splits: smallest to largest over pairs of graph and ε, half the "
+        "95 % interval, and what is detected; ahead and behind are decided ones ([how to read "
+        "this](terms.md#in-tables-and-findings)). "
+        f"{tuned_note(made)}[Which method?](choose.md), "
         + ", ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
         + ".",
         "",
@@ -68,7 +67,7 @@ def index_page(
         "## What the papers claim",
         "",
         "In our words, tested on real graphs (mostly not the paper's own) in published mode unless a row "
-        "says sound. Yes needs every difference decided; “in most cases” needs more than half.",
+        "says sound. Yes needs every difference decided, or most where the claim says so.",
         "",
         *claim_lines(found, texts, attacked),
         method_line(infos),

@@ -239,7 +239,7 @@ def _guarantee(results: StudyResults, entries: Sequence[str]) -> tuple[str, str]
         return "no records", "not run."
     good, larger, none = guarantee_counts(rows)
     said = "yes" if good == len(rows) else "no" if not good else "in part"
-    missing = "no finite ε known under the stated relation"
+    missing = "no finite ε known (stated relation)"
     parts = [(good, "proved as stated"), (larger, "a larger ε proved"), (none, missing)]
     told = ", ".join(f"{number} {words}" for number, words in parts if number)
     graphs = count_graphs(len({row.dataset for row in rows}))

@@ -15,6 +15,7 @@ from dpgnn.report.pages.finding_differences import (
     changed_by_tuning,
     difference_headline,
     finding_pairs,
+    questions,
     tuned_note,
 )
 from dpgnn.report.pages.headline import Headline
@@ -136,3 +137,19 @@ def test_a_side_that_is_not_tuned_has_no_words(cells: dict[str, Cell]) -> None:
         assert changed_by_tuning([found]) == []
         assert tuned_note([found]) == ""
     assert difference_headline(ASKED, []) is None
+
+
+def test_numbers_of_the_ladder_in_a_finding_are_those_of_its_page(repository: Path) -> None:
+    more = next(question.more for question in questions() if question.name == "soundness")
+    page = (repository / "docs" / "results" / "ladder.md").read_text(encoding="utf-8")
+    rungs = {
+        "DP-GCN: K = 1": "+19.0",
+        "DP-GCN, sound: a record added or removed in place of replaced": "+14.7",
+        "DP-GCN: the roots that a changed record can reach are counted (sound mode)": "−11.2",
+    }
+    part = page.partition('<a id="comparisons"></a>')[2] or page
+    for rung, change in rungs.items():
+        assert change[1:] in more
+        row = next(line for line in part.splitlines() if line.startswith(f"| {rung} |"))
+        assert f"**{change}**" in row
+        assert "n 5)" in row
