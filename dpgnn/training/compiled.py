@@ -89,14 +89,7 @@ class CompiledEngine:
         spread_share: float = 0.0,
     ) -> Tensor | None:
         """As `ghost.add_clipped_sum`, for the chunk of `roots`; the loss is computed on request."""
-        ptr = level_ptr(self.trees, roots)
-        node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
-        trees, places = self.trees.of(roots)
-        row_nodes(places, ptr[0], trees.row_ptr, trees.node, node)
-        lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
-        values = self._forward(parameters, (places, lists), ptr, node)
-        gradient, loss = self._loss_gradient(values[-1], roots, with_loss=with_loss)
-        grads = self._backward(parameters, gradient, (places, lists), ptr, values)
+        ptr, node, values, grads, loss = self._passes(parameters, roots, with_loss=with_loss)
         bad = np.zeros(len(roots), dtype=bool)
         factors = None
         if parts is not None:
@@ -105,6 +98,28 @@ class CompiledEngine:
             factors, bad = clip_factors(squared, spread, *parts, unit, spread_share)
         self._add(ptr, node, values, grads, factors, bad, sums)
         return loss
+
+    def squared_norms(self, parameters: Mapping[str, Tensor], roots: np.ndarray) -> np.ndarray:
+        """float64, shape (num_tensors, num_roots): upper bounds on squared norms; sensitive.
+
+        Guarantee: with `by_rows`, those of a root are a function of its own tree, to the last bit.
+        """
+        with torch.no_grad():
+            return self._norms(roots, *self._passes(parameters, roots, with_loss=False)[:4])[0]
+
+    def _passes(
+        self, parameters: Mapping[str, Tensor], roots: np.ndarray, *, with_loss: bool
+    ) -> tuple[np.ndarray, np.ndarray, list[Any], dict[int, Tensor], Tensor | None]:
+        """Pointers and nodes of a chunk, all values, their gradients, and the loss on request."""
+        ptr = level_ptr(self.trees, roots)
+        node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
+        trees, places = self.trees.of(roots)
+        row_nodes(places, ptr[0], trees.row_ptr, trees.node, node)
+        lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
+        values = self._forward(parameters, (places, lists), ptr, node)
+        gradient, loss = self._loss_gradient(values[-1], roots, with_loss=with_loss)
+        grads = self._backward(parameters, gradient, (places, lists), ptr, values)
+        return ptr, node, values, grads, loss
 
     def _buffer(
         self, kind: str, index: int, rows: int, width: int, dtype: torch.dtype | None = None

@@ -101,12 +101,28 @@ def test_two_processes_sum_for_a_release_in_float64(make_problem):
         shared.close()
 
 
-def test_a_root_with_too_many_rows_is_refused(make_problem, monkeypatch):
-    problem = make_problem(1, num_hops=2)
-    gradients = RootGradients(problem.network, problem.x, problem.trees, clipping=None)
-    monkeypatch.setattr("dpgnn.training.gradients.ROWS_OF_A_PRODUCT", 2)
-    with pytest.raises(ValueError, match="rows of a root's tree must be <= 2 in a release"):
+@pytest.mark.parametrize("path", ["compiled", "autograd"])
+def test_a_root_with_too_many_rows_adds_nothing_and_refuses_nothing(
+    make_problem, monkeypatch, path
+):
+    problem = make_problem(1, num_roots=30, num_hops=2)
+    rows = np.diff(problem.trees.row_ptr)
+    most, roots = int(np.median(rows)), np.arange(30)
+    assert 0 < (rows > most).sum() < 30
+
+    def total(some):
+        gradients = RootGradients(
+            problem.network, problem.x, problem.trees, clipping=global_clipping(0.7),
+            execution=Execution(path=path),
+        )  # fmt: skip
         gradients.sum_for_release()
+        return gradients(problem.parameters.float(), some).clone()
+
+    small = total(roots[rows <= most])
+    monkeypatch.setattr("dpgnn.training.gradients.ROWS_OF_A_PRODUCT", most)
+    torch.testing.assert_close(total(roots), small, rtol=0, atol=1e-12)
+    assert float(small.norm()) > 0
+    assert not total(roots[rows > most]).any()
 
 
 @pytest.mark.parametrize(
