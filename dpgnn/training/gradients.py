@@ -254,12 +254,8 @@ class RootGradients:
             return self._engine.squared_norms(named, chunk)
         layout = chunk_layout(*self.trees.of(chunk), self.device)
         y, squared = self._y[torch.from_numpy(chunk).to(self.device)], []
-        for op, a, g in ghost.layer_rows(
-            self.network, named, layout, self._rows(layout.node), y
-        ):
-            weight, _, bias, _ = ghost.root_norms(
-                a, g, layout.ptr[self.network.levels[op.source]]
-            )
+        for op, a, g in ghost.layer_rows(self.network, named, layout, self._rows(layout.node), y):
+            weight, _, bias, _ = ghost.root_norms(a, g, layout.ptr[self.network.levels[op.source]])
             squared += [weight.cpu().numpy(), bias.cpu().numpy()][: 1 + op.bias]
         return np.stack(squared)
 
