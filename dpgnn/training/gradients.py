@@ -89,6 +89,10 @@ class RootGradients:
         ValueError: depths or labels do not match, or the path cannot run the network.
     """
 
+    _norm_rows = NORM_ROWS
+    # bool, shape (num_roots,): trees that fit into one product; None outside a release
+    _is_small: np.ndarray | None = None
+
     def __init__(
         self,
         network: Network,
@@ -107,7 +111,6 @@ class RootGradients:
         self.execution, self.device = execution, torch.device(execution.device)
         self.dropout, self.masks = dropout, masks
         self.path = _choose_path(network, execution, with_dropout=dropout is not None)
-        self._norm_rows, self._is_small = NORM_ROWS, None  # type: tuple[int, np.ndarray | None]
         self._norms = ghost.compiled_norms if self.path == "autograd" else ghost.root_norms
         chosen = execution.chunk_rows if dropout is None else DROPOUT_ROWS
         self.chunk_rows = chosen or _default_chunk_rows(self.path, network, self.device)
@@ -192,8 +195,8 @@ class RootGradients:
 
         On a CPU the term of a root is also bitwise independent of the other roots: the compiled path works
         row by row, the others (attention, a user's module) process one root at a time. The norm of a term is
-        still at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more. `part_norms` does
-        not let roots share a product either.
+        still at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more. Norms of
+        `part_norms` are independent in the same way.
 
         A root whose tree has more than `ROWS_OF_A_PRODUCT` rows adds nothing: its term is 0 by a public rule,
         so no record decides whether there is a release. `max_list_size` or fewer hops keep trees small.

@@ -34,6 +34,17 @@ def test_a_poisson_batch_is_hardly_ever_larger_than_its_bound(num_roots, rate):
     assert FixedSizeBatches(50, 7).largest_batch == 7
 
 
+def test_a_planned_batch_has_room_for_twice_as_many_roots_and_reads_no_number_of_roots():
+    rate, planned_roots = 0.05, 20_000
+    sizes = {
+        PoissonBatches(n, rate, rate * planned_roots).largest_batch for n in (0, 1, 9_999, 40_000)
+    }
+    assert sizes == {poisson_tail(2 * rate * planned_roots)}
+    assert stats.binom.logsf(sizes.pop(), 2 * planned_roots, rate) < -200 * np.log(2)
+    with pytest.raises(ValueError, match="planned_size"):
+        PoissonBatches(9, 0.5, -1.0)
+
+
 def test_a_root_whose_rows_cancel_keeps_a_bounded_spread():
     # rows of length 1e3 that cancel to 1e-3
     squared, spread = np.array([[1e-6, 1.0]]), np.array([[1e3, 1.0]])
