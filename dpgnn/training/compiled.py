@@ -347,10 +347,24 @@ class CompiledEngine:
                 sums[f"{op.name}.bias"].add_(g.sum(dim=0))
             g = g.to(weight_sum.dtype)  # a product in float32 would be rounded
             if a is None:
-                products.sparse_outer(node, *self.csr, g.numpy(), rows, bad, weight_sum.numpy())
+                self._add_sparse(node, g, rows, bad, weight_sum)
             else:
                 weight_sum.addmm_(a.to(weight_sum.dtype).T, g)
             tensor += 1 + op.bias
+
+    def _add_sparse(
+        self, node: np.ndarray, g: Tensor, rows: np.ndarray, bad: np.ndarray, weight_sum: Tensor
+    ) -> None:
+        """weight_sum += x^T g for a CSR x.
+
+        In a release a chunk is summed by itself: added row by row to the sum of the batch, an entry would
+        take as many operations as the batch has rows, and `rounding_share` counts one for each product.
+        """
+        by_itself = self.by_rows and self.trees.num_hops > 0
+        total = torch.zeros_like(weight_sum) if by_itself else weight_sum
+        products.sparse_outer(node, *self.csr, g.numpy(), rows, bad, total.numpy())
+        if by_itself:
+            weight_sum.add_(total)
 
 
 def _activate(name: str, h: Tensor) -> Tensor:

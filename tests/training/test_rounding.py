@@ -4,10 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from scipy import stats
 
 from dpgnn.samplers.batches import FixedSizeBatches, PoissonBatches, poisson_tail
+from dpgnn.training import products
 from dpgnn.training.clipping import clip_factors, global_clipping
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.rounding import SPREAD_SHARE, rounding_share
@@ -86,6 +88,26 @@ def test_a_sum_for_a_release_is_the_exact_sum_of_its_terms_but_for_the_share(
     # in float32 the same sum is further away than the share allows for
     narrow = gradients()(parameters, roots).double().numpy()
     assert np.linalg.norm(narrow - total.numpy()) > 100 * np.linalg.norm(error)
+
+
+def test_a_chunk_of_sparse_rows_is_one_addition_to_a_sum_for_a_release(make_problem, monkeypatch):
+    problem = make_problem(1, num_roots=30, num_hops=1, encoder_layers=1)
+    gradients = RootGradients(
+        problem.network, sp.csr_array(problem.x), problem.trees, clipping=global_clipping(0.7),
+        execution=Execution(path="compiled", chunk_rows=7),
+    )  # fmt: skip
+    gradients.sum_for_release()
+    found, real = [], products.sparse_outer
+
+    def spy(*arguments):
+        found.append(arguments[-1].any())
+        real(*arguments)
+
+    monkeypatch.setattr(products, "sparse_outer", spy)
+    total = gradients(problem.parameters.float(), np.arange(30))
+    assert len(found) > 3
+    assert not any(found)
+    assert float(total.norm()) > 0
 
 
 def _chunks(trees, rows):
