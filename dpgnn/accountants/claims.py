@@ -63,11 +63,14 @@ _ARITHMETIC_WORDS = {
     "real": "The proof holds for the computation as it was run.",
     "rounded-sums": (
         "The proof covers noise, sums and rounding to the last bit, and takes each record's term as a "
-        "function of that record alone to the last bit."
+        "function of that record alone to the last bit. Rounding is covered for graphs with at most twice "
+        "the nodes, and twice the training nodes, that the plan counts on."
     ),
     "rounded-sums-assumed": (
         "The proof covers noise, sums and rounding to the last bit; that each record's term is a function "
-        "of that record alone to the last bit is assumed of the GPU it was computed on, and not shown."
+        "of that record alone to the last bit is assumed of the GPU it was computed on, and not shown. "
+        "Rounding is covered for graphs with at most twice the nodes, and twice the training nodes, that the "
+        "plan counts on."
     ),
     "float-caveat": "The proof is for real numbers; the run used floating point.",
 }

@@ -227,6 +227,14 @@ class Ledger:
         """
         return self._plan.mechanism(name)
 
+    def fact(self, name: str) -> Any:
+        """A public fact from which the plan was made; None if it has none of that name.
+
+        Args:
+            name: as in `Plan.facts`.
+        """
+        return self._plan.facts.get(name)
+
     @property
     def entered(self) -> tuple[str, ...]:
         """Names entered so far, in order."""

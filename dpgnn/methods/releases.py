@@ -20,6 +20,7 @@ from dpgnn.accountants.events import parts
 from dpgnn.accountants.plan import Ledger, Mechanism
 from dpgnn.core.doors import Door
 from dpgnn.core.rounded_noise import add_rounded
+from dpgnn.samplers.batches import ROOM
 
 if TYPE_CHECKING:
     from dpgnn.core.randomness import Streams
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Arguments = Mapping[str, Any]
+# terms that exact sums of a release make room for, so that their grid does not tell how many there are
+MOST_ROWS = 2**27
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,8 @@ class RoundedDraw:
 
         The deviation is increased by the share of the sensitivity for rounding, see `rounding_of`.
 
-        Guarantee: exact noise, rounded to a public grid: post-processing of the planned release.
+        Guarantee: exact noise, rounded to a public grid: post-processing of the planned release. Deviation
+        and grid are the same for all graphs with at most `ROOM` times the nodes that the plan counts on.
 
         Args:
             value: before noise, float64; sensitive.
@@ -56,7 +60,10 @@ class RoundedDraw:
             step: of the mechanism; names the stream.
         """
         rng = self.streams.numpy("noise", stage=self.stage, step=step)
-        share = rounding_of(value.shape) / self.ledger.planned(self.stage).sensitivity
+        nodes = self.ledger.fact("num_nodes")
+        room = MOST_ROWS if nodes is None else math.ceil(ROOM * nodes)
+        shape = (max(value.shape[0], room), *value.shape[1:])
+        share = rounding_of(shape) / self.ledger.planned(self.stage).sensitivity
         return add_rounded(
             value, noise_stddev * (1.0 + 2.0 ** math.ceil(math.log2(share))), rng=rng
         )
@@ -177,6 +184,15 @@ def noised(value: np.ndarray, noise_stddev: float, draw: Draw, step: int = 1) ->
     return value + noise_stddev * draw(step, value.shape)
 
 
+def rows_with_room(num_rows: int) -> int:
+    """A number of rows that bounds the graph's own and is the same for all graphs of up to `MOST_ROWS` nodes.
+
+    Args:
+        num_rows: of the graph; may be private up to `MOST_ROWS`.
+    """
+    return max(num_rows, MOST_ROWS)
+
+
 def rounding_of(shape: tuple[int, ...]) -> float:
     """Bound on the float64 rounding of a difference of two products with operators of norm at most 1.
 
@@ -199,7 +215,7 @@ def summable(rows: np.ndarray, num_terms: int, norm: float = 1.0) -> np.ndarray:
 
     Args:
         rows: float64, shape (num_rows, width), norms at most `norm` up to rounding.
-        num_terms: public bound on the rows in a sum, each with weight 1.
+        num_terms: public bound on the rows in a sum, each with weight 1; see `rows_with_room`.
         norm: public bound on the norm of a row.
 
     Source: docs/accounting.md, theorem 16.

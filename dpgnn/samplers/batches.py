@@ -8,7 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from dpgnn.core.checks import at_least, probability, require
+from dpgnn.core.checks import at_least, non_negative, probability, require
+
+# largest number of roots that a release makes room for, relative to the number that its plan counts on
+ROOM = 2.0
 
 
 class Batches(Protocol):
@@ -24,7 +27,10 @@ class Batches(Protocol):
 
     @property
     def largest_batch(self) -> int:
-        """A public size that a batch exceeds with probability at most 2^-200, for any data."""
+        """A public size that a batch exceeds with probability at most 2^-200.
+
+        For Poisson batches this holds for all data with at most `ROOM` times the roots of the plan.
+        """
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
         """int64 positions, ascending; secret in a release, and so is their number.
@@ -49,19 +55,24 @@ class PoissonBatches:
     Attributes:
         num_roots: number of roots present.
         sampling_probability: q in [0, 1]; public.
+        planned_size: q times the number of roots that the plan counts on, declared or public; a release makes
+            its noise from this alone. None where num_roots itself is public.
 
     Raises:
-        ValueError: q is not in [0, 1], or num_roots is negative.
+        ValueError: q is not in [0, 1], or num_roots or planned_size is negative.
 
     Source: Abadi et al. (2016), arXiv:1607.00133, Section 3.1.
     """
 
     num_roots: int
     sampling_probability: float
+    planned_size: float | None = None
 
     def __post_init__(self) -> None:
         at_least("num_roots", self.num_roots, 0)
         probability("sampling_probability", self.sampling_probability)
+        if self.planned_size is not None:
+            non_negative("planned_size", self.planned_size)
 
     @property
     def expected_batch_size(self) -> float:
@@ -70,7 +81,9 @@ class PoissonBatches:
 
     @property
     def largest_batch(self) -> int:
-        """All roots, or fewer by `poisson_tail`."""
+        """From `planned_size` alone, with room; without it all roots, or fewer by `poisson_tail`."""
+        if self.planned_size is not None:
+            return room_for(self.planned_size)
         return min(self.num_roots, poisson_tail(self.expected_batch_size))
 
     def draw(self, *, rng: np.random.Generator) -> np.ndarray:
@@ -138,6 +151,20 @@ class FixedSizeBatches:
         """
         chosen = rng.choice(self.num_roots, self.batch_size, replace=False, shuffle=False)
         return np.sort(chosen).astype(np.int64, copy=False)
+
+
+def room_for(planned_size: float) -> int:
+    """A size that a Poisson batch exceeds with probability at most 2^-200, of public numbers alone.
+
+    Guarantee: for every graph with at most `ROOM` times as many roots as the plan counts on. The number of
+    roots does not enter, so neighbours have the same size.
+
+    Args:
+        planned_size: rate times the number of roots that the plan counts on, >= 0; public.
+
+    Source: docs/accounting.md, theorem 16 (c).
+    """
+    return poisson_tail(ROOM * planned_size)
 
 
 def poisson_tail(mean: float) -> int:

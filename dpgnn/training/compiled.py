@@ -89,14 +89,7 @@ class CompiledEngine:
         spread_share: float = 0.0,
     ) -> Tensor | None:
         """As `ghost.add_clipped_sum`, for the chunk of `roots`; the loss is computed on request."""
-        ptr = level_ptr(self.trees, roots)
-        node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
-        trees, places = self.trees.of(roots)
-        row_nodes(places, ptr[0], trees.row_ptr, trees.node, node)
-        lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
-        values = self._forward(parameters, (places, lists), ptr, node)
-        gradient, loss = self._loss_gradient(values[-1], roots, with_loss=with_loss)
-        grads = self._backward(parameters, gradient, (places, lists), ptr, values)
+        ptr, node, values, grads, loss = self._passes(parameters, roots, with_loss=with_loss)
         bad = np.zeros(len(roots), dtype=bool)
         factors = None
         if parts is not None:
@@ -105,6 +98,28 @@ class CompiledEngine:
             factors, bad = clip_factors(squared, spread, *parts, unit, spread_share)
         self._add(ptr, node, values, grads, factors, bad, sums)
         return loss
+
+    def squared_norms(self, parameters: Mapping[str, Tensor], roots: np.ndarray) -> np.ndarray:
+        """float64, shape (num_tensors, num_roots): upper bounds on squared norms; sensitive.
+
+        Guarantee: with `by_rows`, those of a root are a function of its own tree, to the last bit.
+        """
+        with torch.no_grad():
+            return self._norms(roots, *self._passes(parameters, roots, with_loss=False)[:4])[0]
+
+    def _passes(
+        self, parameters: Mapping[str, Tensor], roots: np.ndarray, *, with_loss: bool
+    ) -> tuple[np.ndarray, np.ndarray, list[Any], dict[int, Tensor], Tensor | None]:
+        """Pointers and nodes of a chunk, all values, their gradients, and the loss on request."""
+        ptr = level_ptr(self.trees, roots)
+        node = self._buffer("node", 0, int(ptr[0, -1]), 1, torch.int64)[:, 0].numpy()
+        trees, places = self.trees.of(roots)
+        row_nodes(places, ptr[0], trees.row_ptr, trees.node, node)
+        lists = (trees.row_ptr, trees.entry_ptr, trees.entry_row, trees.entry_weight)
+        values = self._forward(parameters, (places, lists), ptr, node)
+        gradient, loss = self._loss_gradient(values[-1], roots, with_loss=with_loss)
+        grads = self._backward(parameters, gradient, (places, lists), ptr, values)
+        return ptr, node, values, grads, loss
 
     def _buffer(
         self, kind: str, index: int, rows: int, width: int, dtype: torch.dtype | None = None
@@ -332,10 +347,24 @@ class CompiledEngine:
                 sums[f"{op.name}.bias"].add_(g.sum(dim=0))
             g = g.to(weight_sum.dtype)  # a product in float32 would be rounded
             if a is None:
-                products.sparse_outer(node, *self.csr, g.numpy(), rows, bad, weight_sum.numpy())
+                self._add_sparse(node, g, rows, bad, weight_sum)
             else:
                 weight_sum.addmm_(a.to(weight_sum.dtype).T, g)
             tensor += 1 + op.bias
+
+    def _add_sparse(
+        self, node: np.ndarray, g: Tensor, rows: np.ndarray, bad: np.ndarray, weight_sum: Tensor
+    ) -> None:
+        """weight_sum += x^T g for a CSR x.
+
+        In a release a chunk is summed by itself: added row by row to the sum of the batch, an entry would
+        take as many operations as the batch has rows, and `rounding_share` counts one for each product.
+        """
+        by_itself = self.by_rows and self.trees.num_hops > 0
+        total = torch.zeros_like(weight_sum) if by_itself else weight_sum
+        products.sparse_outer(node, *self.csr, g.numpy(), rows, bad, total.numpy())
+        if by_itself:
+            weight_sum.add_(total)
 
 
 def _activate(name: str, h: Tensor) -> Tensor:

@@ -95,7 +95,7 @@ def from_mechanism(
     _same(f"{where}: noise over clipping norm", noise.multiplier(clipping), planned)
     event = _repeated_step(where, mechanism)
     # first, because only an event of DP-SGD has the values that are compared next
-    batches = _batches(where, event, num_roots)
+    batches = _batches(where, event, num_roots, float(divisor))
     _same(f"{where}: noise_stddev", mechanism.noise_stddev, event.noise_stddev)
     if not isinstance(event, GaussianRelease):
         _same(f"{where}: clipping_norm", norm, event.clipping_norm)
@@ -113,15 +113,15 @@ def _repeated_step(where: str, mechanism: Mechanism) -> Any:
     return counted[0][0]
 
 
-def _batches(where: str, event: Event[Any], num_roots: int) -> Batches:
-    """The sampling of batches that the event states."""
+def _batches(where: str, event: Event[Any], num_roots: int, divisor: float) -> Batches:
+    """The sampling of batches that the event states; the divisor is the planned mean size of Poisson ones."""
     if isinstance(event, PoissonRoots):
-        return PoissonBatches(num_roots, event.sampling_probability)
+        return PoissonBatches(num_roots, event.sampling_probability, divisor)
     if isinstance(event, FixedSizeRoots):
         _same(f"{where}: number of roots", num_roots, event.population)
         return FixedSizeBatches(num_roots, event.batch_size)
     if isinstance(event, GaussianRelease):
-        return PoissonBatches(num_roots, 1.0)
+        return PoissonBatches(num_roots, 1.0, divisor)
     kinds = "PoissonRoots, FixedSizeRoots or GaussianRelease"
     fail(f"{where}: event", f"be {kinds}", type(event).__name__)
 
@@ -156,9 +156,9 @@ def train(
     an empty batch takes a noisy step too. So they are as private as the event of the mechanism states. Unit
     and relation are those of the plan; numbers of roots and steps, clipping norm, noise and divisor are
     public. In a release the sum is computed in float64, its noise is larger by the share that rounding can
-    change it, and the noisy sum is rounded to a public grid; losses, norms and batch sizes are neither shown
-    nor stored. A step that is lost in a crash is repeated with new noise; its first result never left the
-    process.
+    change it, which is made of public numbers alone, and the noisy sum is rounded to a public grid; losses,
+    norms and batch sizes are neither shown nor stored. A step that is lost in a crash is repeated with new
+    noise; its first result never left the process.
 
     Args:
         spec: the mechanism.

@@ -89,6 +89,10 @@ class RootGradients:
         ValueError: depths or labels do not match, or the path cannot run the network.
     """
 
+    _norm_rows = NORM_ROWS
+    # bool, shape (num_roots,): trees that fit into one product; None outside a release
+    _is_small: np.ndarray | None = None
+
     def __init__(
         self,
         network: Network,
@@ -144,6 +148,7 @@ class RootGradients:
         self._sum.zero_()
         self._loss, self._count = torch.zeros((), device=self.device), len(roots)
         roots = np.ascontiguousarray(roots, dtype=np.int64)
+        roots = roots if self._is_small is None else roots[self._is_small[roots]]
         named = self.network.views(parameters.detach())
         if self._resident is not None:
             self._loss = self._resident.add(
@@ -190,21 +195,19 @@ class RootGradients:
 
         On a CPU the term of a root is also bitwise independent of the other roots: the compiled path works
         row by row, the others (attention, a user's module) process one root at a time. The norm of a term is
-        still at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more.
+        still at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more. Norms of
+        `part_norms` are independent in the same way.
 
-        Raises:
-            ValueError: a root's tree has more rows than one product may have.
+        A root whose tree has more than `ROWS_OF_A_PRODUCT` rows adds nothing: its term is 0 by a public rule,
+        so no record decides whether there is a release. `max_list_size` or fewer hops keep trees small.
         """
-        largest = int(np.diff(self.trees.row_ptr).max(initial=0))
-        rule = f"be <= {ROWS_OF_A_PRODUCT} in a release"
-        require(
-            largest <= ROWS_OF_A_PRODUCT, "rows of a root's tree", rule, "more", "lower num_hops"
-        )
+        self._is_small = np.diff(self.trees.row_ptr) <= ROWS_OF_A_PRODUCT
         self.chunk_rows = min(self.chunk_rows, ROWS_OF_A_PRODUCT)
         self._spread_share = SPREAD_SHARE
         if self.path == "compiled":
             self._engine.by_rows = True
         elif self.device.type == "cpu":
+            self._norm_rows = 1
             # rounding in a library's product may depend on its number of rows, so no two roots share one
             self.chunk_rows = 1
         self._sum_in(torch.float64)
@@ -228,6 +231,8 @@ class RootGradients:
     def part_norms(self, parameters: Tensor, roots: np.ndarray, per: Per) -> np.ndarray:
         """Norms of the parts of per-root gradients before clipping.
 
+        Guarantee: in a release on a CPU a root's norms are a function of its own tree, to the last bit.
+
         Args:
             parameters: flat, shape (num_parameters,), on the execution's device and dtype.
             roots: int64 positions among the trees' roots.
@@ -238,25 +243,24 @@ class RootGradients:
         """
         part_of, bounds = uniform_clipping(self.network, per, 1.0).parts(self.network)
         named, found = self.network.views(parameters.detach()), []
-        for chunk in chunks_of(self.trees, np.ascontiguousarray(roots, np.int64), NORM_ROWS):
-            if self.path == "module":
-                total = np.zeros((len(bounds), len(chunk)))
-                np.add.at(total, part_of, self.module.squared_norms(named, chunk))
-                found.append(np.sqrt(total))
-                continue
-            layout = chunk_layout(*self.trees.of(chunk), self.device)
-            y = self._y[torch.from_numpy(chunk).to(self.device)]
-            squared = []
-            for op, a, g in ghost.layer_rows(
-                self.network, named, layout, self._rows(layout.node), y
-            ):
-                rows = layout.ptr[self.network.levels[op.source]]
-                weight, _, bias, _ = ghost.root_norms(a, g, rows)
-                squared += [weight.cpu().numpy(), bias.cpu().numpy()][: 1 + op.bias]
+        for chunk in chunks_of(self.trees, np.ascontiguousarray(roots, np.int64), self._norm_rows):
             total = np.zeros((len(bounds), len(chunk)))
-            np.add.at(total, part_of, np.stack(squared))
+            np.add.at(total, part_of, self._squared_norms(named, chunk))
             found.append(np.sqrt(total))
         return np.concatenate(found, axis=1) if found else np.zeros((len(bounds), 0))
+
+    def _squared_norms(self, named: Mapping[str, Tensor], chunk: np.ndarray) -> np.ndarray:
+        """float64, shape (num_tensors, num_roots), of a chunk's roots."""
+        if self.path == "module":
+            return self.module.squared_norms(named, chunk)
+        if self.path == "compiled" and self._engine.by_rows:
+            return self._engine.squared_norms(named, chunk)
+        layout = chunk_layout(*self.trees.of(chunk), self.device)
+        y, squared = self._y[torch.from_numpy(chunk).to(self.device)], []
+        for op, a, g in ghost.layer_rows(self.network, named, layout, self._rows(layout.node), y):
+            weight, _, bias, _ = ghost.root_norms(a, g, layout.ptr[self.network.levels[op.source]])
+            squared += [weight.cpu().numpy(), bias.cpu().numpy()][: 1 + op.bias]
+        return np.stack(squared)
 
     @property
     def mean_loss(self) -> float:

@@ -134,6 +134,22 @@ def apply_by_rows(code, scale, alpha, h):
                 row[j] = one / (one + np.exp(-row[j]))
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def standardize_rows(h, epsilon):
+    """Each row minus its mean, over the root of its variance plus epsilon, in place; sums in float64."""
+    for t in range(h.shape[0]):
+        row = h[t]
+        mean, square = 0.0, 0.0
+        for j in range(len(row)):
+            mean += row[j]
+        mean /= len(row)
+        for j in range(len(row)):
+            square += (row[j] - mean) ** 2
+        scale = np.sqrt(square / len(row) + epsilon)
+        for j in range(len(row)):
+            row[j] = (row[j] - mean) / scale
+
+
 @njit(cache=True, nogil=True)
 def add_rows(values, source, target, out):
     """out[target[i]] += values[source[i]] for each i in turn; rows."""

@@ -11,19 +11,28 @@ from safetensors.torch import load_file
 
 from dpgnn import methods
 from dpgnn.accountants.claims import Claim
-from dpgnn.accountants.plan import Plan
+from dpgnn.accountants.events import PoissonRoots, compose
+from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.accountants.population import CHANGES, DECLARED, PublicPopulation, changes_nodes
+from dpgnn.core.rounded_noise import add_rounded
 from dpgnn.core.seeds import child
 from dpgnn.core.storage import canonical_json
 from dpgnn.data.datasets import provenance
 from dpgnn.data.graph import Graph
 from dpgnn.data.splits import Split
+from dpgnn.methods import releases
 from dpgnn.methods.base import Entry, Support, facts_of
+from dpgnn.methods.dpdgc import fit as dpdgc_fit
+from dpgnn.methods.progap import aggregate as progap_aggregate
+from dpgnn.methods.shared import aggregate
+from dpgnn.methods.votes import board, edge_rounds
 from dpgnn.records.cells import claims_of
 from dpgnn.records.schema import plan_of
 from dpgnn.run.execute import run_one
 from dpgnn.run.plan import add_caveats, propose, with_caveats
 from dpgnn.run.specification import RunInputs, checked_delta, config_of, specify
+from dpgnn.training import dp_sgd, noise
+from dpgnn.training.rounding import rounding_share
 
 CLAIM = Claim(
     privacy_unit="node",
@@ -134,6 +143,57 @@ def test_shapes_of_what_is_released_are_those_of_the_neighbour(
         found.append({key: tuple(value.shape) for key, value in state.items()})
         assert (CHANGES in claims_of(record)[0].caveats) == methods.get(name).shows_nodes(entry)
     assert (found[0] != found[1]) == methods.get(name).shows_nodes(entry)
+
+
+# a counted choice draws by secret coins how many runs it makes and of which options
+@pytest.mark.parametrize(
+    ("name", "mode", "support"), [c for c in NODE_ADD_REMOVE if c.values[0] != "selected"]
+)
+def test_noise_and_grids_of_a_release_are_those_of_the_neighbour(
+    name: str, mode: Any, support: Support, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+
+    def rounded(value: np.ndarray, scale: Any, **named: Any) -> np.ndarray:
+        drawn.append((np.asarray(scale).tolist(), named.get("grid")))
+        return add_rounded(value, scale, **named)
+
+    def cut(rows: np.ndarray, num_terms: int, norm: float = 1.0) -> np.ndarray:
+        drawn.append(num_terms)
+        return releases.summable(rows, num_terms, norm)
+
+    for module in (noise, releases):
+        monkeypatch.setattr(module, "add_rounded", rounded)
+    for module in (aggregate, progap_aggregate, board, edge_rounds, dpdgc_fit):
+        monkeypatch.setattr(module, "summable", cut)
+    # every size has its own share here; the true ones are powers of two, which differ at a few sizes
+    monkeypatch.setattr(dp_sgd, "rounding_share", lambda size: 1.0 / size)
+    monkeypatch.setattr(releases, "rounding_of", lambda shape: 2.0 ** -(shape[0] % 40))
+    entry, found = entry_of(name, mode, support), []
+    for removed in (0, 1):
+        inputs = inputs_on(entry, removed, population=POPULATION, randomness="release")
+        run_one(inputs, tmp_path / str(removed), work=None)
+        found.append(drawn.copy())
+        drawn.clear()
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_the_noise_of_a_release_is_the_same_on_both_sides_of_a_jump_of_the_share() -> None:
+    event = PoissonRoots(
+        relation="add-remove", noise_stddev=3.0, clipping_norm=1.0, sampling_probability=1.0,
+        d_plus=1, d_minus=0,
+    )  # fmt: skip
+    mechanism = Mechanism(
+        name="train", event=compose(event, 1), noise_stddev=3.0, sensitivity=1.0, clipping_norm=1.0,
+        divisor=66000.0,
+    )  # fmt: skip
+    sizes = [
+        dp_sgd.from_mechanism(mechanism, num_roots=num_roots).batches.largest_batch
+        for num_roots in (65195, 65196)
+    ]
+    assert sizes[0] == sizes[1] >= 2 * 66000
+    assert rounding_share(65196) == 2 * rounding_share(65195)
 
 
 @pytest.mark.parametrize(("name", "mode", "support"), PRIVATE)

@@ -255,7 +255,7 @@ def mechanism_of(event, **changes):
 
 def test_batches_follow_the_event_of_the_mechanism():
     spec = from_mechanism(mechanism_of(POISSON), num_roots=50)
-    assert spec.batches == PoissonBatches(50, 0.2)
+    assert spec.batches == PoissonBatches(50, 0.2, 10.0)
     assert (spec.num_steps, spec.divisor, spec.clipping.total_norm) == (5, 10.0, 1.5)
     fixed = FixedSizeRoots(
         relation="replace-one", noise_stddev=3.0, clipping_norm=1.5, population=50, batch_size=7,

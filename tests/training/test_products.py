@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 
 from dpgnn.training.products import (
     NARROW,
@@ -12,6 +13,7 @@ from dpgnn.training.products import (
     row_products,
     sparse_linear,
     sparse_outer,
+    standardize_rows,
 )
 
 
@@ -68,3 +70,16 @@ def test_activations_are_applied_in_place(code: int, function) -> None:
     expected = function(h.astype(np.float64))
     apply_by_rows(code, np.float32(1.05), np.float32(1.67), h)
     np.testing.assert_allclose(h, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_standardized_rows_are_those_of_the_library_and_read_one_row_each() -> None:
+    h = normal(5, 16)
+    h[2] = 3.0
+    found = h.copy()
+    standardize_rows(found, 1e-5)
+    expected = torch.nn.functional.layer_norm(torch.from_numpy(h), (16,), eps=1e-5)
+    np.testing.assert_allclose(found, expected.numpy(), rtol=1e-5, atol=1e-6)
+    for t in range(5):
+        alone = h[t : t + 1].copy()
+        standardize_rows(alone, 1e-5)
+        assert alone.tobytes() == found[t].tobytes()

@@ -4,10 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from scipy import stats
 
 from dpgnn.samplers.batches import FixedSizeBatches, PoissonBatches, poisson_tail
+from dpgnn.training import products
 from dpgnn.training.clipping import clip_factors, global_clipping
 from dpgnn.training.gradients import Execution, RootGradients
 from dpgnn.training.rounding import SPREAD_SHARE, rounding_share
@@ -32,6 +34,17 @@ def test_a_poisson_batch_is_hardly_ever_larger_than_its_bound(num_roots, rate):
     assert largest == min(num_roots, poisson_tail(num_roots * rate))
     assert PoissonBatches(50, 1.0).largest_batch == 50
     assert FixedSizeBatches(50, 7).largest_batch == 7
+
+
+def test_a_planned_batch_has_room_for_twice_as_many_roots_and_reads_no_number_of_roots():
+    rate, planned_roots = 0.05, 20_000
+    sizes = {
+        PoissonBatches(n, rate, rate * planned_roots).largest_batch for n in (0, 1, 9_999, 40_000)
+    }
+    assert sizes == {poisson_tail(2 * rate * planned_roots)}
+    assert stats.binom.logsf(sizes.pop(), 2 * planned_roots, rate) < -200 * np.log(2)
+    with pytest.raises(ValueError, match="planned_size"):
+        PoissonBatches(9, 0.5, -1.0)
 
 
 def test_a_root_whose_rows_cancel_keeps_a_bounded_spread():
@@ -77,6 +90,26 @@ def test_a_sum_for_a_release_is_the_exact_sum_of_its_terms_but_for_the_share(
     assert np.linalg.norm(narrow - total.numpy()) > 100 * np.linalg.norm(error)
 
 
+def test_a_chunk_of_sparse_rows_is_one_addition_to_a_sum_for_a_release(make_problem, monkeypatch):
+    problem = make_problem(1, num_roots=30, num_hops=1, encoder_layers=1)
+    gradients = RootGradients(
+        problem.network, sp.csr_array(problem.x), problem.trees, clipping=global_clipping(0.7),
+        execution=Execution(path="compiled", chunk_rows=7),
+    )  # fmt: skip
+    gradients.sum_for_release()
+    found, real = [], products.sparse_outer
+
+    def spy(*arguments):
+        found.append(arguments[-1].any())
+        real(*arguments)
+
+    monkeypatch.setattr(products, "sparse_outer", spy)
+    total = gradients(problem.parameters.float(), np.arange(30))
+    assert len(found) > 3
+    assert not any(found)
+    assert float(total.norm()) > 0
+
+
 def _chunks(trees, rows):
     from dpgnn.training.chunks import chunks_of
 
@@ -101,12 +134,28 @@ def test_two_processes_sum_for_a_release_in_float64(make_problem):
         shared.close()
 
 
-def test_a_root_with_too_many_rows_is_refused(make_problem, monkeypatch):
-    problem = make_problem(1, num_hops=2)
-    gradients = RootGradients(problem.network, problem.x, problem.trees, clipping=None)
-    monkeypatch.setattr("dpgnn.training.gradients.ROWS_OF_A_PRODUCT", 2)
-    with pytest.raises(ValueError, match="rows of a root's tree must be <= 2 in a release"):
+@pytest.mark.parametrize("path", ["compiled", "autograd"])
+def test_a_root_with_too_many_rows_adds_nothing_and_refuses_nothing(
+    make_problem, monkeypatch, path
+):
+    problem = make_problem(1, num_roots=30, num_hops=2)
+    rows = np.diff(problem.trees.row_ptr)
+    most, roots = int(np.median(rows)), np.arange(30)
+    assert 0 < (rows > most).sum() < 30
+
+    def total(some):
+        gradients = RootGradients(
+            problem.network, problem.x, problem.trees, clipping=global_clipping(0.7),
+            execution=Execution(path=path),
+        )  # fmt: skip
         gradients.sum_for_release()
+        return gradients(problem.parameters.float(), some).clone()
+
+    small = total(roots[rows <= most])
+    monkeypatch.setattr("dpgnn.training.gradients.ROWS_OF_A_PRODUCT", most)
+    torch.testing.assert_close(total(roots), small, rtol=0, atol=1e-12)
+    assert float(small.norm()) > 0
+    assert not total(roots[rows > most]).any()
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ def _train(
 
     network = gradients.network
     initial = network.initial(rng=context.streams.numpy("weights"))
+    if context.streams.is_secret("noise"):
+        gradients.sum_for_release()  # before norms are measured: none of them may depend on other roots
     clipping = clipping_of(entry, gradients, initial, context)
     gradients.clip(clipping)
     mechanism = in_units_of(context.ledger.enter(TRAIN), clipping.total_norm)

@@ -20,6 +20,7 @@ from dpgnn.methods.releases import (
     gaussian,
     noised,
     release,
+    rows_with_room,
     summable,
 )
 from dpgnn.methods.shared.aggregate import unit_rows
@@ -176,5 +177,5 @@ def embedding_sums(
     if config.normalized:
         embeddings = config.norm_scale * unit_rows(embeddings)
         if exact:
-            embeddings = summable(embeddings, len(embeddings), config.norm_scale)
+            embeddings = summable(embeddings, rows_with_room(len(embeddings)), config.norm_scale)
     return np.asarray(adjacency @ embeddings)

@@ -178,7 +178,11 @@ def _spec(
     ratio = mechanism.noise_stddev / planned_norm
     clipping = global_clipping(norm)
     if isinstance(event, PoissonRoots):
-        batches = BatchesOfWalks(walks, size=None, rate=event.sampling_probability)
+        # own lists have a root for each training node, whose number may be private
+        planned = mechanism.divisor if config.sampler == "own-list" else None
+        batches = BatchesOfWalks(
+            walks, size=None, rate=event.sampling_probability, planned_size=planned
+        )
     else:
         assert isinstance(event, FixedSizeRoots)
         batches = BatchesOfWalks(walks, size=event.batch_size, rate=None)

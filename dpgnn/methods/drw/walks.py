@@ -125,10 +125,24 @@ class RunWalks(LossOfStep):
 
 
 class BatchesOfWalks:
-    """Batches of a step's walks: m of them without replacement, or each with a fixed rate."""
+    """Batches of a step's walks: m of them without replacement, or each with a fixed rate.
 
-    def __init__(self, walks: RunWalks, *, size: int | None, rate: float | None) -> None:
-        self.walks, self.size, self.rate = walks, size, rate
+    Args:
+        walks: of the run.
+        size: m; None draws each walk with `rate`.
+        planned_size: public mean size where the number of training nodes may be private, see
+            `PoissonBatches`.
+    """
+
+    def __init__(
+        self,
+        walks: RunWalks,
+        *,
+        size: int | None,
+        rate: float | None,
+        planned_size: float | None = None,
+    ) -> None:
+        self.walks, self.size, self.rate, self.planned_size = walks, size, rate, planned_size
 
     @property
     def num_roots(self) -> int:
@@ -137,11 +151,16 @@ class BatchesOfWalks:
 
     @property
     def largest_batch(self) -> int:
-        """A bound for every step: no step has more walks than training nodes times restarts."""
-        from dpgnn.samplers.batches import poisson_tail
+        """A bound for every step: no step has more walks than training nodes times restarts.
+
+        With a planned size of that size alone; otherwise the number of training nodes is public.
+        """
+        from dpgnn.samplers.batches import poisson_tail, room_for
 
         if self.size is not None:
             return self.size
+        if self.planned_size is not None:
+            return room_for(self.planned_size)
         assert self.rate is not None
         most = len(self.walks.split.train_idx) * max(self.walks.config.num_restarts, 1)
         return min(most, poisson_tail(most * self.rate))

@@ -16,6 +16,7 @@ from dpgnn.methods.releases import (
     gaussian,
     noised,
     release,
+    rows_with_room,
     summable,
 )
 from dpgnn.methods.shared.aggregate import unit_rows
@@ -54,5 +55,6 @@ def noisy_sum(
     Source: Sajadmanesh and Gatica-Perez (2024), arXiv:2304.08928, normalise, aggregate, perturb (NAP).
     """
     rows = unit_rows(x0)
-    sums = adjacency @ (summable(rows, len(rows)) if isinstance(draw, RoundedDraw) else rows)
+    exact = isinstance(draw, RoundedDraw)
+    sums = adjacency @ (summable(rows, rows_with_room(len(rows))) if exact else rows)
     return noised(sums, noise_stddev, draw, hop) if noise_stddev > 0 else np.asarray(sums)

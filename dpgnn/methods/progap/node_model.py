@@ -11,16 +11,30 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from dpgnn.models.forward import activation, plain_linear
-from dpgnn.models.network import Activate, Linear, Network, NetworkConfig, Operation, RowWise
+from dpgnn.models.network import (
+    SELU_ALPHA,
+    SELU_SCALE,
+    Activate,
+    Linear,
+    Network,
+    NetworkConfig,
+    Operation,
+    RowWise,
+)
+from dpgnn.training.products import apply_by_rows, row_products, standardize_rows
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
     from dpgnn.methods.progap.options import ProgapConfig
+
+# added to the variance of a row
+VARIANCE_FLOOR = 1e-5
 
 
 def stage_network(
@@ -104,9 +118,33 @@ def embedded(
     return h
 
 
+def embedded_by_rows(
+    config: ProgapConfig, channel: int, weights: Mapping[str, Tensor], rows: np.ndarray
+) -> np.ndarray:
+    """As `embedded`, each row by itself, so that its bits do not depend on other nodes; for releases.
+
+    Guarantee: a row is a function of the weights and of the same row of `rows`, to the last bit.
+
+    Args:
+        config, channel, weights: as for `embedded`.
+        rows: float32 or float64, which is also the type of the result.
+
+    Source: docs/accounting.md, theorem 16.
+    """
+    h, number = np.ascontiguousarray(rows), rows.dtype.type
+    for op in base_layers(config, channel, rows.shape[1]):
+        weight, bias = (weights[f"{op.name}.{part}"].numpy() for part in ("weight", "bias"))
+        out = np.repeat(bias[None, :], len(h), axis=0)
+        row_products(h, np.ascontiguousarray(weight), out)
+        apply_by_rows(2, number(SELU_SCALE), number(SELU_ALPHA), out)
+        standardize_rows(out, VARIANCE_FLOOR)
+        h = out
+    return h
+
+
 def activated(h: Tensor) -> Tensor:
     """SELU, then standardisation of each row."""
-    return F.layer_norm(activation("selu", h), (h.shape[-1],))
+    return F.layer_norm(activation("selu", h), (h.shape[-1],), eps=VARIANCE_FLOOR)
 
 
 def joined(*parts: Tensor) -> Tensor:

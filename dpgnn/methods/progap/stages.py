@@ -199,6 +199,9 @@ class EdgeStages:
 class NodeStages:
     """Stages trained by planned DP-SGD mechanisms; each training node is one root of each.
 
+    Guarantee: in a release a row's embedding is a function of that row and of released weights, to the last
+    bit.
+
     Args:
         as for `EdgeStages`; `delta` is that of the history's epsilon.
     """
@@ -283,10 +286,11 @@ class NodeStages:
         return self
 
     def _embedding(self, stage: int, rows: np.ndarray) -> np.ndarray:
+        rows, weights = rows.astype(self.dtype), self.sent[stage]
+        if self.context is not None and self.context.streams.is_secret("noise"):
+            return node_model.embedded_by_rows(self.config, stage, weights, rows)
         with torch.no_grad():
-            found = node_model.embedded(
-                self.config, stage, self.sent[stage], torch.from_numpy(rows.astype(self.dtype))
-            )
+            found = node_model.embedded(self.config, stage, weights, torch.from_numpy(rows))
         return np.asarray(found.numpy())
 
 

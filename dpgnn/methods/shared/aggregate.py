@@ -23,6 +23,7 @@ from dpgnn.methods.releases import (
     gaussian,
     noised,
     release,
+    rows_with_room,
     summable,
 )
 from dpgnn.methods.shared.undirected import degrees
@@ -258,7 +259,8 @@ def noisy_sums(
     _check_unit_rows(x0)
     states, x = [], x0
     for hop in range(1, num_hops + 1):
-        x = adjacency @ (summable(x, len(x)) if isinstance(draw, RoundedDraw) else x)
+        exact = isinstance(draw, RoundedDraw)
+        x = adjacency @ (summable(x, rows_with_room(len(x))) if exact else x)
         if noise_stddev > 0:
             x = noised(x, noise_stddev, draw, hop)
         x = normalize(x)

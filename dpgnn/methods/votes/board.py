@@ -22,6 +22,7 @@ from dpgnn.methods.releases import (
     distance,
     noised,
     release,
+    rows_with_room,
     summable,
 )
 
@@ -129,7 +130,7 @@ def pushed(
             own = shortened(own, voters[part], most, key)
         push = votes[part] * _inverse_root(np.diff(own.indptr))[:, None]
         if exact:
-            push = summable(push, len(voters))
+            push = summable(push, rows_with_room(len(voters)))
         mentions = own.T.tocsr()
         for rows in slices(num_nodes):
             sums[rows] += mentions[rows] @ push
