@@ -14,6 +14,7 @@ from dpgnn.core.locks import exclusive
 from dpgnn.core.storage import atomic_write, json_text, read_json, sha256_file, write_text
 from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, check_itself, parse, signed_bytes
+from dpgnn.release.expected import check_exact
 from dpgnn.run.method_checks import check_state
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ NO_BUNDLE = "`dpgnn release` and `Model.save` write bundles"
 IDS = "ids.json"
 # the owner's alone: never part of what is handed on, so the certificate does not list them
 OWN_ROWS, OWN_IDS = "own_rows.safetensors", "own_ids.json"
+ROWS_FOR = "rows_for"  # in the owner's file with the rows: hash of their graph
 OWN_SUMS = "own.sha256"  # of these two and of the certificate that they belong to
 
 
@@ -235,24 +237,31 @@ def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name not in own)
 
 
-def check_released(model: Released) -> None:
-    """Check that a private model releases only tensors that its first claim covers.
+def check_released(model: Released) -> bool:
+    """Check that a private model releases only tensors that its first claim covers and its method makes.
 
     Guarantee: unit and relation of the first claim, which covers the tensors in its `released`; a model with
-    other tensors is not written.
+    other tensors is not written. The tensors of a user's own module are compared by their prefix alone.
 
     Args:
         model: what is saved.
 
+    Returns:
+        whether names and shapes are those that the method makes; False where only the module knows them, or
+        no privacy is claimed.
+
     Raises:
-        ValueError: the model has another tensor, or one that is not finite; names it.
+        ValueError: the model has another tensor, one of another shape, or one that is not finite; names it.
     """
     for name, rows in model.state.items():
         finite = not rows.is_floating_point() or bool(rows.isfinite().all())
         require(finite, f"tensor {name}", "be finite", "a value that is not")
-    if model.record.claims:
-        released = str(model.record.claims[0]["released"])
-        check_state(model.entry, released, model.state, STATE)
+    if not model.record.claims:
+        return False
+    released = str(model.record.claims[0]["released"])
+    check_state(model.entry, released, model.state, STATE)
+    kept = {name: rows for name, rows in model.kept.items() if name != ROWS_FOR}
+    return check_exact(model.entry, model.facts, released, model.state, kept)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -13,8 +13,9 @@ from dpgnn import methods
 from dpgnn.core.checks import at_least, one_of, positive, require
 from dpgnn.core.paths import RELEASES
 from dpgnn.methods.base import Performance
+from dpgnn.release.bundle import ROWS_FOR
 from dpgnn.release.inputs import inputs_of, module_named
-from dpgnn.release.model import ROWS_FOR, Model, rows_for
+from dpgnn.release.model import Model, rows_for
 from dpgnn.run.account import Answer, Question, answer
 from dpgnn.run.execute import Made, make
 from dpgnn.run.record import Clock

@@ -12,7 +12,7 @@ import numpy as np
 from dpgnn.accountants.claims import Answers
 from dpgnn.core.checks import fail, require
 from dpgnn.methods.base import Fitted
-from dpgnn.release.bundle import save
+from dpgnn.release.bundle import ROWS_FOR, save
 from dpgnn.release.data import graph_of, positions
 from dpgnn.release.released import Released
 from dpgnn.run.method_checks import check_answer
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dpgnn.data.graph import Graph
-
-# in the owner's file with the rows: hash of their graph
-ROWS_FOR = "rows_for"
 
 
 @dataclass(frozen=True, kw_only=True)
