@@ -16,6 +16,7 @@ from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, check_itself, parse, signed_bytes
 from dpgnn.release.expected import check_exact
 from dpgnn.run.method_checks import check_state
+from dpgnn.run.record import OWN_ROWS, ROWS_FOR
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,9 +29,8 @@ LARGEST_BYTES = 1 << 28  # largest certificate; fits the names of a million clas
 NO_BUNDLE = "`dpgnn release` and `Model.save` write bundles"
 # listed if the owner declares ids public
 IDS = "ids.json"
-# the owner's alone: never part of what is handed on, so the certificate does not list them
-OWN_ROWS, OWN_IDS = "own_rows.safetensors", "own_ids.json"
-ROWS_FOR = "rows_for"  # in the owner's file with the rows: hash of their graph
+# the owner's alone, as OWN_ROWS: never part of what is handed on, so the certificate does not list them
+OWN_IDS = "own_ids.json"
 OWN_SUMS = "own.sha256"  # of these two and of the certificate that they belong to
 
 
@@ -223,6 +223,15 @@ def check_own(folder: Path) -> list[str]:
             remedy = "take the owner's files of this bundle, or none"
             require(same, str(folder / name), rule, "other bytes", remedy)
     return found
+
+
+def owners_files(folder: Path) -> list[str]:
+    """Names of the files in a bundle's folder that are private and stay with its owner.
+
+    Args:
+        folder: of the bundle.
+    """
+    return [name for name in (OWN_ROWS, OWN_IDS, OWN_SUMS) if (folder / name).exists()]
 
 
 def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:

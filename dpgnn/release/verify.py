@@ -74,9 +74,7 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
         yield Check(what="files", state="wrong", note=_said(error))
         return
     yield Check(what="files", state="ok", note="certificate and files are those that were made")
-    if others := bundle.strangers(folder, stated):
-        note = f"no part of the bundle, take them out: {one_line(', '.join(others))}"
-        yield Check(what="other files", state="wrong", note=note)
+    yield from _beside(folder, stated)
     yield _guarded("signature", lambda: _signature(folder, stated, key))
     yield _guarded("tensors", lambda: _tensors(model))
     yield _guarded("words", lambda: _words(folder, model, stated))
@@ -92,6 +90,19 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
         return
     yield from _claimed(model)
     yield Check(what="run", state="not checked", note="whether it did as planned; needs the graph")
+
+
+def _beside(folder: Path, stated: dict[str, Any]) -> Iterator[Check]:
+    """Files in the folder that the certificate does not list: strangers, and the owner's own."""
+    if others := bundle.strangers(folder, stated):
+        note = f"no part of the bundle, take them out: {one_line(', '.join(others))}"
+        yield Check(what="other files", state="wrong", note=note)
+    if own := bundle.owners_files(folder):
+        note = (
+            f"{', '.join(own)}: present, private, take them out before handing on; not covered by the "
+            "signature"
+        )
+        yield Check(what="owner's files", state="not checked", note=note)
 
 
 def _claimed(model: Model) -> Iterator[Check]:

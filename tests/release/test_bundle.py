@@ -44,9 +44,15 @@ def test_kept_rows_are_their_owners_alone_and_no_part_of_what_is_handed_on(tmp_p
     assert stat.S_IMODE((folder / "own_rows.safetensors").stat().st_mode) == 0o600
     certificate = json.loads((folder / "certificate.json").read_text())
     assert "own_rows.safetensors" not in certificate["files"]
+    (said,) = [check for check in verify(folder) if check.what == "owner's files"]
+    assert said.state == "not checked"
+    tells(said.note, "own_rows.safetensors, own.sha256: present, private", "before handing on")
+    tells(said.note, "not covered by the signature")
     found = dpgnn.load(folder).predict(data_of(), [4])
     assert np.array_equal(found.probabilities, model.predict(data_of(), [4]).probabilities)
-    (folder / "own_rows.safetensors").unlink()
+    for path in folder.glob("own*"):
+        path.unlink()
+    assert "owner's files" not in states(folder)
     with pytest.raises(ValueError, match="released weights alone"):
         dpgnn.load(folder).predict(data_of(), [4])
 
