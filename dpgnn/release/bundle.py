@@ -106,6 +106,7 @@ def _write(model: Released, folder: Path, key: Path | None) -> None:
     if key is not None:
         _sign(folder, stated, key)
     certificate = json_text(stated)
+    parse(certificate)  # what no reader would take is not written
     _list_own(folder, certificate)
     write_text(folder / CERTIFICATE, certificate)
 

@@ -153,6 +153,36 @@ def test_tables_are_read_as_those_of_an_own_graph(
     tells(capsys.readouterr().err, "nodes.csv, line 9", "8 cells", "a blank line", "remove it")
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "certificate.json", "new.csv", "a/b.csv"])
+def test_answers_are_not_written_into_the_bundle(
+    name: str,
+    bundles: dict[str, Path],
+    tables: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bundle = bundles["dp_mlp"]
+    before = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    assert main(["predict", str(bundle), str(tables[0]), "--out", str(bundle / name)]) == 1
+    tells(capsys.readouterr().err, "--out must lie outside the bundle", name)
+    assert {path.name: path.read_bytes() for path in bundle.iterdir()} == before
+
+
+def test_labels_in_words_of_a_model_without_names_of_classes_say_what_to_do(
+    tables: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = small(
+        method="votes", unit="node-record", relation="replace-one", least_signal=0.0,
+        training={"num_steps": 5}, features=FEATURES,
+    )  # fmt: skip
+    bundle = model.save(tmp_path / "bundle")
+    nodes, edges = tables
+    frame = pl.read_csv(nodes).with_columns(pl.lit("book").alias("label"))
+    frame.write_csv(nodes)
+    words = ["predict", str(bundle), str(nodes), "--edges", str(edges), "--out"]
+    assert main([*words, str(tmp_path / "answers.csv")]) == 1
+    tells(capsys.readouterr().err, "got 'book'; the model has no names of classes", "--classes")
+
+
 def study_of(entry: str, method: str, relation: str, options: dict[str, Any]) -> str:
     """A study of one release of the graph `mine`, as YAML."""
     stated = {

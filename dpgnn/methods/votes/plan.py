@@ -97,6 +97,7 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     budget.require_target("votes")
     require(facts.task == "multiclass", "task", "be multiclass for votes", facts.task)
     if falls_back(entry, facts, budget):
+        config.mlp.training.batch_size(facts.num_train, "mlp.training.")
         made = dp_mlp.plan(as_dp_mlp(entry), facts, budget)
         return replace(made, details={**made.details, "board": False})
     board = _board(entry, facts, budget)
