@@ -218,14 +218,12 @@ def _notion_of(study: Study, key: RunKey) -> Notion | None:
     entry = study.entries[key.entry].for_dataset(key.dataset)
     if entry.mode != "sound":
         return None
-    assert entry.privacy_unit is not None
-    assert entry.relation is not None
+    unit: Any = entry.privacy_unit
+    relation: Any = entry.relation
     degrees = methods.get(entry.method).degrees(entry)
     bounded = entry.privacy_unit == "node-bounded"
     bound = (degrees.declared or degrees.slots) if bounded else None
-    return Notion(
-        privacy_unit=entry.privacy_unit, relation=entry.relation, degree_bound=bound
-    )  # fmt: skip
+    return Notion(privacy_unit=unit, relation=relation, degree_bound=bound)
 
 
 def _joint(runs: Sequence[tuple[Notion | None, float]]) -> list[str]:

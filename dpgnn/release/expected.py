@@ -42,13 +42,16 @@ def expected(
         names and shapes; None for a network that is a user's own code, whose tensors only that code knows.
 
     Raises:
-        ValueError: the chosen candidate does not exist, or the number of rows is not that of the facts.
+        ValueError: the chosen candidate does not exist, the number of rows is not that of the facts, or nobody
+            stated the tensors of the method.
     """
     import torch
 
     entry, chosen = trained(entry, tensors)
     if getattr(entry.options, "module", ""):
         return None
+    remedy = "name its tensors there, so that a bundle with others is refused"
+    require(entry.method in TENSORS, entry.method, "be in release/shapes.py", "no entry", remedy)
     known, found = facts.num_nodes, tensors
     named = ("encoder.weight",) if entry.method == "dpdgc" else BY_NODE
     rows = next((len(found[n]) for n in named if n in found and found[n].ndim), known)
@@ -81,14 +84,14 @@ def check_exact(
     Raises:
         ValueError: a tensor is missing, of another shape, or not the method's; names it.
     """
+    keeps = looks_up(entry) and entry.privacy_unit != "edge"
+    rule = f"be left out: {entry.method} keeps none under {entry.privacy_unit}"
+    require(keeps or not kept, "own rows", rule, sorted(kept))
     wanted = expected(entry, facts, released, {**kept, **state})
     if wanted is None:
-        require(not kept, "own rows", f"be left out: {entry.method} keeps none", sorted(kept))
         return False
     _compare("tensors", wanted.state, state)
     if kept:
-        rule = f"be left out: {entry.method} keeps none under {entry.privacy_unit}"
-        require(bool(wanted.kept), "own rows", rule, sorted(kept))
         _compare("own rows", wanted.kept, kept)
     return True
 
@@ -97,7 +100,8 @@ def _compare(what: str, wanted: Shapes, found: Mapping[str, Tensor]) -> None:
     shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
     other = sorted(n for n in {*wanted, *shapes} if wanted.get(n) != shapes.get(n))
     told = {name: shapes.get(name, "missing") for name in other[:5]}
-    rule = f"be those that the method makes: {', '.join(f'{n} {wanted.get(n)}' for n in other[:5])}"
+    asked = [f"{name} {wanted[name]}" if name in wanted else f"no {name}" for name in other[:5]]
+    rule = f"be those that the method makes: {', '.join(asked)}"
     require(not other, what, rule, told, "take out what no fit of the method leaves")
 
 
