@@ -55,7 +55,7 @@ def read_data(
     several = task == "multilabel" if task else y.ndim == 2 and y.shape[1] > 1
     counted = num_classes is None
     if num_classes is None:
-        num_classes = y.shape[1] if several else _counted(y)
+        num_classes = _array(data, "y").shape[1] if several else _counted(y)
     graph = graph_of(data, name=name, num_classes=num_classes, directed=directed, several=several)
     parts = {part: np.flatnonzero(_mask(data, mask, graph)) for part, mask in MASKS.items()}
     if getattr(data, MASKS["test"], None) is None:

@@ -42,8 +42,8 @@ def expected(
         names and shapes; None for a network that is a user's own code, whose tensors only that code knows.
 
     Raises:
-        ValueError: the chosen candidate does not exist, the number of rows is not that of the facts, or nobody
-            stated the tensors of the method.
+        ValueError: the chosen candidate does not exist, the number of rows is not that of the facts, or the
+            method's tensors are not stated.
     """
     import torch
 
