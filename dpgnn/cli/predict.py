@@ -28,8 +28,8 @@ def main(args: argparse.Namespace) -> int:
     """Write the answers and print who may see them.
 
     Raises:
-        ValueError: the bundle was changed, a table does not fit it, or --out is a folder or
-            one of the tables.
+        ValueError: the bundle was changed, a table does not fit it, or --out is a folder,
+            one of the tables or in the bundle.
     """
     from dpgnn.core.checks import require
     from dpgnn.release.load import load
@@ -40,6 +40,9 @@ def main(args: argparse.Namespace) -> int:
     read = [path.resolve() for path in (args.nodes, args.edges) if path]
     rule = "not be a table that is read"
     require(args.out.resolve() not in read, "--out", rule, str(args.out), "choose another name")
+    inside = args.bundle.resolve() in args.out.resolve().parents
+    rule = "lie outside the bundle"
+    require(not inside, "--out", rule, str(args.out), "its files are those that were made")
     model = load(args.bundle)
     remedy = "give the table of edges: --edges edges.csv"
     rule = "be given for a method that reads edges"

@@ -44,6 +44,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.core.checks import require
     from dpgnn.core.paths import Paths, parse_run
     from dpgnn.release import from_run
+    from dpgnn.release.bundle import owners_files
     from dpgnn.release.released import Names
     from dpgnn.study import driver
     from dpgnn.study.study import load_study
@@ -70,6 +71,8 @@ def main(args: argparse.Namespace) -> int:
     model.save(args.out, key=args.key)
     print(model.claim)
     print(f"{args.out}: whole; `dpgnn verify {args.out}` checks it", file=sys.stderr)
+    if own := owners_files(args.out):
+        print(f"private, do not hand on: {', '.join(own)}", file=sys.stderr)
     return 0
 
 

@@ -16,6 +16,7 @@ from dpgnn.core.paths import FINISHED, Paths, check_writable
 from dpgnn.core.wording import count
 
 if TYPE_CHECKING:
+    from dpgnn.accountants.implications import Notion
     from dpgnn.study.study import RunKey, Study
     from dpgnn.study.workflow import Workflow
 
@@ -189,18 +190,53 @@ def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
 
 
 def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:
-    """Total budget of a release's private runs, a line for each data set; empty in a study."""
+    """What the planned private runs of a release may cost together, by data set; empty in a study.
+
+    Budgets add up for a unit where each run's unit implies it, as in the ledger; a published claim proves
+    nothing, and a run that fails releases nothing.
+    """
     if study.config.randomness != "release":
         return []
-    budgets: dict[str, list[float]] = {}
+    planned: dict[str, list[tuple[Notion | None, float]]] = {}
     for key in keys:
         if key.epsilon != "inf":
-            budgets.setdefault(key.dataset, []).append(float(key.epsilon))
+            asked = _notion_of(study, key), float(key.epsilon)
+            planned.setdefault(key.dataset, []).append(asked)
     return [
-        f"release: {len(spent)} private runs on {dataset}; together they have epsilon {sum(spent):g}"
-        for dataset, spent in budgets.items()
-        if len(spent) > 1
+        line
+        for dataset, runs in planned.items()
+        if len(runs) > 1
+        for line in (f"release: {len(runs)} private runs on {dataset} are planned", *_joint(runs))
     ]
+
+
+def _notion_of(study: Study, key: RunKey) -> Notion | None:
+    """What a run's proved claim will protect; None for a published one."""
+    from dpgnn import methods
+    from dpgnn.accountants.implications import Notion
+
+    entry = study.entries[key.entry].for_dataset(key.dataset)
+    if entry.mode != "sound":
+        return None
+    unit: Any = entry.privacy_unit
+    relation: Any = entry.relation
+    degrees = methods.get(entry.method).degrees(entry)
+    bounded = entry.privacy_unit == "node-bounded"
+    bound = (degrees.declared or degrees.slots) if bounded else None
+    return Notion(privacy_unit=unit, relation=relation, degree_bound=bound)
+
+
+def _joint(runs: Sequence[tuple[Notion | None, float]]) -> list[str]:
+    """A line for each unit that is asked for: the sum of the budgets that hold for it, and what does not."""
+    from dpgnn.accountants.implications import notion_implies
+
+    lines = []
+    for asked in dict.fromkeys(notion for notion, _ in runs if notion is not None):
+        spent = [budget for notion, budget in runs if notion and notion_implies(notion, asked)]
+        rest = len(runs) - len(spent)
+        said = f"  {asked}: at most epsilon {sum(spent):g} by {count(len(spent), 'run')}"
+        lines.append(f"{said}; nothing is proved together with the other {rest}" if rest else said)
+    return lines or ["  nothing is proved: all claims are as published"]
 
 
 def runs_of(study: Study, cell: str) -> list[RunKey]:

@@ -14,7 +14,9 @@ from dpgnn.core.locks import exclusive
 from dpgnn.core.storage import atomic_write, json_text, read_json, sha256_file, write_text
 from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, check_itself, parse, signed_bytes
+from dpgnn.release.expected import check_exact
 from dpgnn.run.method_checks import check_state
+from dpgnn.run.record import OWN_ROWS, ROWS_FOR
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,8 +29,8 @@ LARGEST_BYTES = 1 << 28  # largest certificate; fits the names of a million clas
 NO_BUNDLE = "`dpgnn release` and `Model.save` write bundles"
 # listed if the owner declares ids public
 IDS = "ids.json"
-# the owner's alone: never part of what is handed on, so the certificate does not list them
-OWN_ROWS, OWN_IDS = "own_rows.safetensors", "own_ids.json"
+# the owner's alone, as OWN_ROWS: never part of what is handed on, so the certificate does not list them
+OWN_IDS = "own_ids.json"
 OWN_SUMS = "own.sha256"  # of these two and of the certificate that they belong to
 
 
@@ -104,6 +106,7 @@ def _write(model: Released, folder: Path, key: Path | None) -> None:
     if key is not None:
         _sign(folder, stated, key)
     certificate = json_text(stated)
+    parse(certificate)  # what no reader would take is not written
     _list_own(folder, certificate)
     write_text(folder / CERTIFICATE, certificate)
 
@@ -223,6 +226,15 @@ def check_own(folder: Path) -> list[str]:
     return found
 
 
+def owners_files(folder: Path) -> list[str]:
+    """Names of the files in a bundle's folder that are private and stay with its owner.
+
+    Args:
+        folder: of the bundle.
+    """
+    return [name for name in (OWN_ROWS, OWN_IDS, OWN_SUMS) if (folder / name).exists()]
+
+
 def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:
     """Names in a bundle's folder that do not belong to it.
 
@@ -235,24 +247,31 @@ def strangers(folder: Path, stated: Mapping[str, Any]) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name not in own)
 
 
-def check_released(model: Released) -> None:
-    """Check that a private model releases only tensors that its first claim covers.
+def check_released(model: Released) -> bool:
+    """Check that a private model releases only tensors that its first claim covers and its method makes.
 
     Guarantee: unit and relation of the first claim, which covers the tensors in its `released`; a model with
-    other tensors is not written.
+    other tensors is not written. The tensors of a user's own module are compared by their prefix alone.
 
     Args:
         model: what is saved.
 
+    Returns:
+        whether names and shapes are those that the method makes; False where only the module knows them, or
+        no privacy is claimed.
+
     Raises:
-        ValueError: the model has another tensor, or one that is not finite; names it.
+        ValueError: the model has another tensor, one of another shape, or one that is not finite; names it.
     """
     for name, rows in model.state.items():
         finite = not rows.is_floating_point() or bool(rows.isfinite().all())
         require(finite, f"tensor {name}", "be finite", "a value that is not")
-    if model.record.claims:
-        released = str(model.record.claims[0]["released"])
-        check_state(model.entry, released, model.state, STATE)
+    if not model.record.claims:
+        return False
+    released = str(model.record.claims[0]["released"])
+    check_state(model.entry, released, model.state, STATE)
+    kept = {name: rows for name, rows in model.kept.items() if name != ROWS_FOR}
+    return check_exact(model.entry, model.facts, released, model.state, kept)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -14,6 +14,8 @@ from dpgnn.data.splits import Split
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# classes that labels may count; more where a graph has more nodes
+MOST_COUNTED = 10_000
 MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
 
 
@@ -49,11 +51,11 @@ def read_data(
     Raises:
         ValueError: an attribute is missing or wrong; names it.
     """
-    y = _array(data, "y")
+    y = _labels(data)
     several = task == "multilabel" if task else y.ndim == 2 and y.shape[1] > 1
     counted = num_classes is None
     if num_classes is None:
-        num_classes = y.shape[1] if several else int(y.max(initial=-1)) + 1
+        num_classes = _array(data, "y").shape[1] if several else _counted(y)
     graph = graph_of(data, name=name, num_classes=num_classes, directed=directed, several=several)
     parts = {part: np.flatnonzero(_mask(data, mask, graph)) for part, mask in MASKS.items()}
     if getattr(data, MASKS["test"], None) is None:
@@ -140,9 +142,30 @@ def _features(data: Any) -> Any:
 def _labels(data: Any) -> np.ndarray:
     y = _array(data, "y")
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    require(
+        y.dtype.kind in "biuf", "data.y", "hold whole numbers, -1 where unlabelled", str(y.dtype)
+    )
     whole = bool(np.isfinite(y).all() and (y == np.round(y)).all())
     require(whole, "data.y", "hold whole numbers, -1 where unlabelled", str(y.dtype))
     return y
+
+
+def _counted(y: np.ndarray) -> int:
+    """One more than the largest label.
+
+    Raises:
+        ValueError: a label is too large to count classes by.
+    """
+    largest, most = int(y.max()) if y.size else -1, max(len(y), MOST_COUNTED)
+    remedy = "number the classes from 0 and mark unlabelled nodes by -1, or give num_classes"
+    require(
+        largest < most,
+        "data.y",
+        f"hold labels below {most} where they are counted",
+        largest,
+        remedy,
+    )
+    return largest + 1
 
 
 def _array(data: Any, name: str) -> np.ndarray:

@@ -14,10 +14,10 @@ from dpgnn.core.checks import at_least, one_of, positive, require
 from dpgnn.core.paths import RELEASES
 from dpgnn.methods.base import Performance
 from dpgnn.release.inputs import inputs_of, module_named
-from dpgnn.release.model import ROWS_FOR, Model, rows_for
+from dpgnn.release.model import Model
 from dpgnn.run.account import Answer, Question, answer
 from dpgnn.run.execute import Made, make
-from dpgnn.run.record import Clock
+from dpgnn.run.record import Clock, identified
 from dpgnn.run.specification import Specification, specify
 from dpgnn.run.staging import place_of_call
 
@@ -106,10 +106,8 @@ def fit(
         made = _make(specify(inputs), Path(releases or RELEASES))
     if made.fitted is None:
         raise ValueError(made.record.reason)
-    kept = dict(made.fitted.kept)
-    if kept:
-        kept[ROWS_FOR] = rows_for(inputs.graph)
-    return Model(record=made.record, state=dict(made.fitted.state), kept=kept, names=names,
+    fitted = identified(made.fitted, inputs.graph)
+    return Model(record=made.record, state=dict(fitted.state), kept=dict(fitted.kept), names=names,
                  directed_graph=inputs.graph.directed)  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from dpgnn.core import config as strict
 from dpgnn.core import seeds
 from dpgnn.core.checks import at_least, require
 from dpgnn.methods.base import Entry, Performance, Prepared
+from dpgnn.release.certificate import LARGEST
 from dpgnn.release.data import read_data
 from dpgnn.release.released import Names
 from dpgnn.run.account import nested
@@ -91,11 +92,14 @@ def inputs_of(
     _check_names(names, graph)
     if seed is not None:
         at_least("seed", seed, 0)
+        require(
+            seed <= LARGEST, "seed", f"be <= {LARGEST}", seed, "readers of JSON round larger ones"
+        )
     key = {
         "study": "api", "dataset": name, "setting": SETTING, "entry": entry.name,
         "epsilon": f"{epsilon:g}" if mode != "nonprivate" else "inf", "repeat": 0,
     }  # fmt: skip
-    root = 0 if seed is None else seed
+    root = 0 if seed is None else int(seed)
     return RunInputs(
         key=key,
         entry=entry,

@@ -11,6 +11,7 @@ from dpgnn.release.bundle import (
     STATE,
     check_files,
     check_own,
+    check_released,
     read_certificate,
     read_ids,
     read_tensors,
@@ -47,6 +48,8 @@ def load(folder: str | Path, *, module: Any = None) -> Model:
         names=Names(**names, ids=ids, public_ids=public_ids),
         directed_graph="directed_graph" in stated,
     )
+    if model.kept:  # none are read for a method that keeps none
+        check_released(model)
     if module is not None:
         _stand_in(model, module)
     return model

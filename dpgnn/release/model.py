@@ -11,19 +11,16 @@ import numpy as np
 
 from dpgnn.accountants.claims import Answers
 from dpgnn.core.checks import fail, require
+from dpgnn.data.files.content import features_hash
 from dpgnn.methods.base import Fitted
 from dpgnn.release.bundle import save
 from dpgnn.release.data import graph_of, positions
 from dpgnn.release.released import Released
 from dpgnn.run.method_checks import check_answer
+from dpgnn.run.record import ROWS_FOR, rows_for
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from dpgnn.data.graph import Graph
-
-# in the owner's file with the rows: hash of their graph
-ROWS_FOR = "rows_for"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +79,8 @@ class Model(Released):
         directed = self.directed_graph if directed_graph is None else directed_graph
         graph = self._graph(data, directed, features)
         idx, entry, method = positions(nodes, graph.num_nodes), self.entry, self.method
-        fitted = Fitted(state=self.state, kept=self.kept)
-        found = method.predict(entry, fitted, method.sees(graph), idx)
+        self._check_rows(graph, idx)
+        found = method.predict(entry, self._fitted, method.sees(graph), idx)
         logits = check_answer(entry, found, len(idx), graph.num_classes).astype(np.float64)
         if graph.task == "multilabel":
             shares, classes = 1 / (1 + np.exp(-logits)), (logits > 0).astype(np.uint8)
@@ -117,6 +114,10 @@ class Model(Released):
         """Whether the method reads edges."""
         return self.method.uses_edges
 
+    @property
+    def _fitted(self) -> Fitted:
+        return Fitted(state=self.state, kept=self.kept)
+
     def _graph(self, data: Any, directed: bool, features: Sequence[str] | None) -> Graph:
         facts, names = self.facts, self.names.features
         if features is not None and names and tuple(features) != names:
@@ -147,23 +148,32 @@ class Model(Released):
         if board is not None:  # votes: a released row for each node that a list may name
             rule = f"be the {len(board)} of the fit, in their order"
             require(graph.num_nodes == len(board), "nodes of the graph", rule, graph.num_nodes)
-        wanted = self.kept.get(ROWS_FOR)
-        if wanted is not None and rows_for(graph).tolist() != wanted.tolist():
-            fail(
-                "data", "be the graph of the fit", "other features or nodes",
-                "the model keeps noisy rows of the nodes of that graph alone",
-            )  # fmt: skip
         return graph
 
+    def _check_rows(self, graph: Graph, asked: np.ndarray) -> None:
+        """Compare each node's features with those of the fit's node whose kept row answers for it.
 
-def rows_for(graph: Graph) -> Tensor:
-    """The graph whose rows are kept: uint8, shape (32,), a hash of its features; as private as they are.
+        Of a model that knows ids, a table leaves nodes empty that it does not ask about.
 
-    Args:
-        graph: of the fit or of the question.
-    """
-    import torch
-
-    from dpgnn.data.files.content import features_hash
-
-    return torch.tensor(list(bytes.fromhex(features_hash(graph))), dtype=torch.uint8)
+        Raises:
+            ValueError: a node has other features, or there are more or fewer nodes.
+        """
+        wanted = self.kept.get(ROWS_FOR)
+        if wanted is None:
+            return
+        remedy = "the model keeps noisy rows of the nodes of that graph alone, in their order"
+        if wanted.ndim == 1:  # of bundles of earlier versions: one hash of all features
+            same = features_hash(graph) == bytes(wanted.tolist()).hex()
+            require(same, "data", "be the graph of the fit", "other features or nodes", remedy)
+            return
+        found, known = rows_for(graph).numpy(), wanted.numpy()
+        same = found.shape == known.shape
+        require(same, "nodes of the graph", f"be the {len(known)} of the fit", len(found), remedy)
+        other = (found != known).any(axis=1)
+        if self.names.ids:
+            unused = np.setdiff1d(np.arange(len(found)), asked)
+            other[unused[np.asarray(abs(graph.x[unused]).sum(axis=1)).reshape(-1) == 0]] = False
+        if other.any():
+            place = int(np.flatnonzero(other)[0])
+            who = self.names.ids[place] if self.names.ids else place
+            fail("data", "be the graph of the fit", f"other features of node {who}", remedy)

@@ -13,6 +13,7 @@ from dpgnn.core import config as strict
 from dpgnn.core.checks import require
 from dpgnn.methods.base import Entry, Facts
 from dpgnn.records.schema import Record, answers_of
+from dpgnn.release.expected import looks_up
 from dpgnn.release.words import PUBLIC_IDS, SEEDED, SHOWN_TO
 
 if TYPE_CHECKING:
@@ -150,5 +151,8 @@ class Released:
 
     @property
     def knows_nodes(self) -> bool:
-        """Whether released or kept rows belong to nodes of the fit, so that only these can be asked about."""
-        return "board" in self.state or bool(self.kept) or self.entry.privacy_unit == "edge"
+        """Whether answers read rows of nodes of the fit, so that only these can be asked about.
+
+        Method and options decide it; that the owner's rows lie beside a model does not.
+        """
+        return "board" in self.state or looks_up(self.entry)

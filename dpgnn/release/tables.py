@@ -146,7 +146,11 @@ def _labels(model: Model, rows: Rows) -> np.ndarray | None:
     row = next((row for row, cell in enumerate(cells) if cell not in classes), None)
     if row is not None:
         rule = f"be empty or one of {', '.join(names[:10])}"
-        fail(f"{rows.path}: label of node {rows.name_of(row)}", rule, cells[row])
+        remedy = (
+            "" if model.names.classes
+            else "the model has no names of classes: give numbers, or release it with --classes"
+        )  # fmt: skip
+        fail(f"{rows.path}: label of node {rows.name_of(row)}", rule, cells[row], remedy)
     return np.array([classes[cell] for cell in cells], dtype=np.int64)
 
 

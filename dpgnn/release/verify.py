@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from dpgnn.accountants import composition
-from dpgnn.accountants.claims import Claim
+from dpgnn.accountants.claims import Arithmetic, Claim
 from dpgnn.accountants.events import Event, compose_all
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import fail, one_line, require
 from dpgnn.core.storage import canonical_json
 from dpgnn.records.schema import claim_of, event_from, plan_of
 from dpgnn.release import bundle
+from dpgnn.release.audience import audience
 from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, signed_bytes
 from dpgnn.release.load import load
@@ -26,18 +26,13 @@ from dpgnn.release.model import Model
 from dpgnn.release.recount import pure_epsilon
 from dpgnn.release.recount_best import recount_any
 from dpgnn.release.signature import is_signed
-from dpgnn.run.plan import stated_claims
+from dpgnn.release.verify_record import TOLERANCE, check_record, same
+from dpgnn.run.plan import NUM_EDGES, release_arithmetic, stated_claims
 from dpgnn.run.specification import entry_code
 
 State = Literal["ok", "wrong", "not checked"]
-# relative tolerance between platforms for plans
-TOLERANCE = 1e-6
 # relative tolerance between two grids of losses
 SLACK = 1.005
-# larger numbers than any graph, network and fit have, which would keep a check busy for hours; of options by
-# what their names say
-MOST_NODES, MOST_COLUMNS = 10**10, 10**7
-MOST = {"layers": 10_000, "hops": 10_000, "steps": 10**7, "epochs": 10**7}
 UNSIGNED = "no signature: whoever changes numbers and checksums together is found by the plan alone"
 
 
@@ -79,23 +74,35 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
         yield Check(what="files", state="wrong", note=_said(error))
         return
     yield Check(what="files", state="ok", note="certificate and files are those that were made")
-    if others := bundle.strangers(folder, stated):
-        note = f"no part of the bundle, take them out: {one_line(', '.join(others))}"
-        yield Check(what="other files", state="wrong", note=note)
+    yield from _beside(folder, stated)
     yield _guarded("signature", lambda: _signature(folder, stated, key))
     yield _guarded("tensors", lambda: _tensors(model))
     yield _guarded("words", lambda: _words(folder, model, stated))
     record = _guarded("record", lambda: _record(model))
     yield record
+    yield _guarded("release", lambda: _release(model))
     if record.state == "wrong":  # impossible numbers are not processed further
         return
-    yield _guarded("network", lambda: _network(model))
-    yield _guarded("code", lambda: _code(model))
+    for what, make in {"network": _network, "answers": _answers, "code": _code}.items():
+        yield _guarded(what, partial(make, model))
     if not model.record.claims:
         yield Check(what="claims", state="not checked", note="the model claims no privacy")
         return
     yield from _claimed(model)
     yield Check(what="run", state="not checked", note="whether it did as planned; needs the graph")
+
+
+def _beside(folder: Path, stated: dict[str, Any]) -> Iterator[Check]:
+    """Files in the folder that the certificate does not list: strangers, and the owner's own."""
+    if others := bundle.strangers(folder, stated):
+        note = f"no part of the bundle, take them out: {one_line(', '.join(others))}"
+        yield Check(what="other files", state="wrong", note=note)
+    if own := bundle.owners_files(folder):
+        note = (
+            f"{', '.join(own)}: present, private, take them out before handing on; not covered by the "
+            "signature"
+        )
+        yield Check(what="owner's files", state="not checked", note=note)
 
 
 def _claimed(model: Model) -> Iterator[Check]:
@@ -136,9 +143,25 @@ def _signature(folder: Path, stated: dict[str, Any], key: Path | None) -> Check:
 
 
 def _tensors(model: Model) -> Check:
-    bundle.check_released(model)
+    """Check that the tensors are those that a fit of the method leaves, by name and shape."""
     names = ", ".join(sorted(model.state))
-    return Check(what="tensors", state="ok", note=f"only tensors that the claim covers: {names}")
+    if bundle.check_released(model):
+        return Check(what="tensors", state="ok", note=f"only those that the method makes: {names}")
+    if not model.record.claims:
+        return Check(what="tensors", state="not checked", note="no claim says what may be let out")
+    note = f"only the owner's own code, which is not run here, knows its tensors: {names}"
+    return Check(what="tensors", state="not checked", note=note)
+
+
+def _answers(model: Model) -> Check:
+    """Check who may see an answer: method and options say it, whatever lies in the folder."""
+    if not model.record.claims:
+        same("answers", "none", model.claim.answers)
+        return Check(what="answers", state="ok", note="for nobody: the model claims no privacy")
+    released = str(model.record.claims[0]["released"])
+    told = audience(model.entry, model.facts, released, model.state)
+    same("prediction", told, dict(model.record.prediction))
+    return Check(what="answers", state="ok", note=f"{told['answers']}, as method and options say")
 
 
 def _network(model: Model) -> Check:
@@ -155,7 +178,7 @@ def _network(model: Model) -> Check:
     zeros = torch.zeros(3, model.facts.num_features)
     found = model.predict(Data(x=zeros, edge_index=edges))
     told = {"answers": found.answers, "note": found.note}
-    _same("prediction", told, dict(model.record.prediction))
+    same("prediction", told, dict(model.record.prediction))
     return Check(what="network", state="ok", note="the tensors answer, as the record says")
 
 
@@ -174,45 +197,22 @@ def _words(folder: Path, model: Model, stated: dict[str, Any]) -> Check:
 
 def _record(model: Model) -> Check:
     """Check that repeated facts of a record agree, and that a release records no seed."""
-    record, key = model.record, model.record.key
-    _same("status", "ok", record.status)
-    _same("reason", "", record.reason)
-    _same("entry of the key", record.entry["name"], key["entry"])
-    wanted = record.budget["target_epsilon"] if record.claims else "inf"
-    _same("epsilon of the key", f"{float(wanted):g}", f"{float(key['epsilon']):g}")
-    for name in ("study", "dataset", "setting"):
-        require(isinstance(key[name], str) and key[name] != "", name, "be a text", key[name])
-    counts = {name: record.facts[name] for name in ("num_nodes", "num_train", "num_features")}
-    for name, number in {"num_threads": record.num_threads, **counts}.items():
-        require(isinstance(number, int) and number >= 1, name, "be a whole number", number)
-        require(number <= MOST_NODES, name, f"be <= {MOST_NODES}", number)
-    for name in ("num_features", "num_classes"):
-        number = record.facts[name]
-        require(1 <= number <= MOST_COLUMNS, name, f"be in 1..{MOST_COLUMNS}", number)
-    for name, number, most in _sizes(record.entry["options"]):
-        require(number <= most, name, f"be <= {most}", number)
-    require(isinstance(key["repeat"], int) and key["repeat"] >= 0, "repeat", "be >= 0", key)
-    for name in ("config_sha256", "code_sha256"):
-        known = re.fullmatch("[0-9a-f]{64}", getattr(record, name))
-        require(known is not None, name, "be 64 hexadecimal digits", getattr(record, name))
-    for kind, number in (("classes", "num_classes"), ("features", "num_features")):
-        told = getattr(model.names, kind)
-        require(len(told) in (0, record.facts[number]), kind, "name all of them", told)
-    board, ids = model.state.get("board"), model.names.ids
-    if ids and board is not None:
-        require(len(ids) == len(board), "ids", f"name the {len(board)} nodes of the fit", len(ids))
-    if model.claim.is_release:
-        _same("root_seed of a release", None, record.randomness.get("root_seed"))
+    check_record(model)
     return Check(what="record", state="ok", note="repeated facts agree")
 
 
-def _sizes(options: Any) -> Iterator[tuple[str, int, int]]:
-    """Options for depths and counts, with their largest plausible values."""
-    for name, value in options.items() if isinstance(options, dict) else ():
-        yield from _sizes(value)
-        for word, most in MOST.items():
-            if isinstance(value, int) and word in name:
-                yield name, value, most
+def _release(model: Model) -> Check:
+    """Whether noise was drawn in secret, as the record says; a seed voids the claim for who knows it."""
+    if model.claim.is_release:
+        return Check(
+            what="release", state="ok", note="its record says that noise was drawn in secret"
+        )
+    note = (
+        "no release: made with a seed, and whoever knows it knows the noise; do not hand it on"
+        if model.record.claims
+        else "no release: no privacy is claimed; do not hand it on"
+    )
+    return Check(what="release", state="not checked", note=note)
 
 
 def _code(model: Model) -> Check:
@@ -231,7 +231,7 @@ def _planned(model: Model) -> Plan:
 
 def _plan(model: Model, again: Plan) -> Check:
     """Recompute the plan from options, public facts and budget."""
-    _same("plan", json.loads(canonical_json(plan_of(again))), model.record.plan)
+    same("plan", json.loads(canonical_json(plan_of(again))), model.record.plan)
     return Check(what="plan", state="ok", note="the method makes the same plan again")
 
 
@@ -241,18 +241,29 @@ def _claims(model: Model, plan: Plan) -> Check:
     again = stated_claims(model.entry, plan, model.facts, record.budget["delta"])
     require(len(again) == len(record.claims), "claims", f"be {len(again)}", len(record.claims))
     for made, stated in zip(again, model.claim.claims, strict=True):
-        _same("claim words", claim_of(stated)["words"], _words_of(model, stated))
+        same("claim words", claim_of(stated)["words"], _words_of(model, stated))
         for name in ("privacy_unit", "relation", "degree_bound", "epsilon", "delta", "accountant",
                      "status", "released", "selection"):  # fmt: skip
-            _same(f"claim {name}", getattr(made, name), getattr(stated, name))
+            same(f"claim {name}", getattr(made, name), getattr(stated, name))
+        told = _arithmetic(model, made, plan)
+        require(stated.arithmetic in told, "claim arithmetic", f"be {told[0]}", stated.arithmetic)
+        more = sorted(set(stated.assumed_public) - {*made.assumed_public, NUM_EDGES})
+        require(not more, "claim assumed_public", "name what the plan takes as public", more)
         for name in ("caveats", "assumed_public"):
             missing = set(getattr(made, name)) - set(getattr(stated, name))
             require(
                 not missing, f"claim {name}", "name all of the plan", f"{sorted(missing)} missing"
             )
     spent = float(record.budget["spent_epsilon"])
-    _same("budget spent_epsilon", model.claim.epsilon, spent)
+    same("budget spent_epsilon", model.claim.epsilon, spent)
     return Check(what="claims", state="ok", note="they are those of the plan")
+
+
+def _arithmetic(model: Model, made: Claim, plan: Plan) -> tuple[Arithmetic, ...]:
+    """What a claim may say of floating point; the device of a release is not recorded."""
+    if not model.claim.is_release or made.status != "proved":
+        return (made.arithmetic,)
+    return tuple(dict.fromkeys(release_arithmetic(plan, device) for device in ("cpu", "cuda")))
 
 
 def _words_of(model: Model, claim: Any) -> str:
@@ -315,24 +326,3 @@ def _composed(model: Model) -> tuple[Event[Any], ...]:
         )
         for name in named or (None,)
     )
-
-
-def _same(name: str, wanted: Any, found: Any) -> None:
-    """Compare two JSON values, numbers up to the tolerance.
-
-    Raises:
-        ValueError: they differ; names the place.
-    """
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        require(set(wanted) == set(found), name, f"have the fields {sorted(wanted)}", sorted(found))
-        for key in wanted:
-            _same(f"{name} {key}", wanted[key], found[key])
-    elif isinstance(wanted, (list, tuple)) and isinstance(found, (list, tuple)):
-        require(len(wanted) == len(found), name, f"have {len(wanted)} parts", len(found))
-        for place, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            _same(f"{name} {place}", one, other)
-    elif isinstance(wanted, float) and isinstance(found, (int, float)):
-        right = wanted == found or math.isclose(wanted, found, rel_tol=TOLERANCE)
-        require(right, name, f"be {wanted!r}", found)
-    else:
-        require(wanted == found, name, f"be {wanted!r}", found)

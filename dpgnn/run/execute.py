@@ -20,7 +20,7 @@ from dpgnn.records.schema import Record, claim_of, plan_of
 from dpgnn.run.finished import check_not_released, copy_run, find_copy, keep_copy, write_fingerprint
 from dpgnn.run.method_checks import check_answer, check_fitted
 from dpgnn.run.plan import propose, with_caveats
-from dpgnn.run.record import Clock, budget_of, first_record, write_run
+from dpgnn.run.record import Clock, budget_of, first_record, identified, write_run
 from dpgnn.run.specification import RunInputs, Specification, processes_of, specify
 from dpgnn.training import evaluation
 
@@ -143,6 +143,8 @@ def make(
     begin(plan)
     store = Store(work if may_go_on(plan, run.method, inputs.randomness) else None, run.fingerprint)
     fitted = _fit(run, plan, store)
+    if inputs.randomness == "release":
+        fitted = identified(fitted, inputs.graph)
     resources = {"train_seconds": clock.seconds()}
     record = _completed(first, run, facts, plan, fitted)
     return Made(record=record, fitted=fitted, store=store, resources=resources)

@@ -23,6 +23,7 @@ from dpgnn.core.storage import (
     write_parquet,
     write_text,
 )
+from dpgnn.data.files.content import row_hashes
 from dpgnn.methods.base import Fitted, Performance
 from dpgnn.records.schema import Record, versions
 from dpgnn.run.method_checks import RELEASED_COLUMNS
@@ -30,9 +31,14 @@ from dpgnn.run.specification import Specification, recorded_inputs
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from torch import Tensor
+
+    from dpgnn.data.graph import Graph
 
 # rows that answers to their own nodes read, in releases that have them; never published
 OWN_ROWS = "own_rows.safetensors"
+# among them: a hash of each node's features, by which a question finds its row
+ROWS_FOR = "rows_for"
 # the record is last, so if it exists, the others do too
 RUN_FILES = ("history.parquet", "model.safetensors", "resources.json", OF_FOLDER, "record.json")
 
@@ -102,6 +108,31 @@ def write_run(
         out / OF_FOLDER, files, {"record.json": hashlib.sha256(text.encode()).hexdigest()}
     )
     write_text(out / "record.json", text)
+
+
+def identified(fitted: Fitted, graph: Graph) -> Fitted:
+    """The fit with a hash of each node's features beside the rows that it keeps, if it keeps any.
+
+    The hashes are as private as the features, and lie in the same file that only the owner may read.
+
+    Args:
+        fitted: of the run.
+        graph: of the fit.
+    """
+    if not fitted.kept:
+        return fitted
+    return dataclasses.replace(fitted, kept={**fitted.kept, ROWS_FOR: rows_for(graph)})
+
+
+def rows_for(graph: Graph) -> Tensor:
+    """A hash of each node's features: uint8, shape (num_nodes, 32); as private as they are.
+
+    Args:
+        graph: of a fit or of a question.
+    """
+    import torch
+
+    return torch.from_numpy(row_hashes(graph.x))
 
 
 def _history(record: Record, fitted: Fitted | None) -> pa.Table:

@@ -11,7 +11,9 @@ from dpgnn.accountants import composition
 from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.events import Event, compose_all
 from dpgnn.accountants.implications import Notion, notion, notion_implies
+from dpgnn.core import locks
 from dpgnn.core.checks import fail, open_probability, positive
+from dpgnn.core.storage import make_private
 from dpgnn.records.schema import event_from
 from dpgnn.run.ledger import GraphLedger, Release
 
@@ -93,10 +95,15 @@ def notions_of(releases: Sequence[Release]) -> list[Notion]:
 
 
 def declare(ledger: GraphLedger, budget: TotalBudget) -> None:
-    """Declare a budget of all releases of a graph, in place of an earlier one of the same notion."""
-    kept = [other for other in budgets(ledger) if other.notion != budget.notion]
-    _path(ledger).parent.mkdir(mode=0o700, exist_ok=True)
-    ledger.sign(_path(ledger), [asdict(one) for one in (*kept, budget)])
+    """Declare a budget of all releases of a graph, in place of an earlier one of the same notion.
+
+    It holds the lock under which releases are committed, so no budget is lost, and none is passed unseen.
+    """
+    make_private(ledger.root, ledger.root)
+    with locks.waiting(ledger.root / ".lock"):
+        kept = [other for other in budgets(ledger) if other.notion != budget.notion]
+        _path(ledger).parent.mkdir(mode=0o700, exist_ok=True)
+        ledger.sign(_path(ledger), [asdict(one) for one in (*kept, budget)])
 
 
 def budgets(ledger: GraphLedger) -> list[TotalBudget]:

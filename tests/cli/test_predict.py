@@ -153,6 +153,36 @@ def test_tables_are_read_as_those_of_an_own_graph(
     tells(capsys.readouterr().err, "nodes.csv, line 9", "8 cells", "a blank line", "remove it")
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "certificate.json", "new.csv", "a/b.csv"])
+def test_answers_are_not_written_into_the_bundle(
+    name: str,
+    bundles: dict[str, Path],
+    tables: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bundle = bundles["dp_mlp"]
+    before = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    assert main(["predict", str(bundle), str(tables[0]), "--out", str(bundle / name)]) == 1
+    tells(capsys.readouterr().err, "--out must lie outside the bundle", name)
+    assert {path.name: path.read_bytes() for path in bundle.iterdir()} == before
+
+
+def test_labels_in_words_of_a_model_without_names_of_classes_say_what_to_do(
+    tables: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = small(
+        method="votes", unit="node-record", relation="replace-one", least_signal=0.0,
+        training={"num_steps": 5}, features=FEATURES,
+    )  # fmt: skip
+    bundle = model.save(tmp_path / "bundle")
+    nodes, edges = tables
+    frame = pl.read_csv(nodes).with_columns(pl.lit("book").alias("label"))
+    frame.write_csv(nodes)
+    words = ["predict", str(bundle), str(nodes), "--edges", str(edges), "--out"]
+    assert main([*words, str(tmp_path / "answers.csv")]) == 1
+    tells(capsys.readouterr().err, "got 'book'; the model has no names of classes", "--classes")
+
+
 def study_of(entry: str, method: str, relation: str, options: dict[str, Any]) -> str:
     """A study of one release of the graph `mine`, as YAML."""
     stated = {
@@ -288,3 +318,77 @@ def test_a_model_that_keeps_a_board_answers_a_node_from_its_own_record_in_any_or
         Path("two.csv").write_text(table)
         assert main(command.split()) == 1
         assert says in capsys.readouterr().err
+
+
+def gap_from_tables(head: str, names: list[str]) -> Path:
+    """A bundle of a method that keeps rows, of 30 nodes with the ids `names` (none without `head`)."""
+    own = Path("data/own/mine")
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir(parents=True)
+    rows = [
+        f"{name}{i % 7},{i},{i % 2},{'train' if i < 20 else 'test'}" for i, name in enumerate(names)
+    ]
+    (own / "nodes.csv").write_text("\n".join([f"{head}age,posts,label,split", *rows]) + "\n")
+    ends = [name.strip(",") or str(i) for i, name in enumerate(names)]
+    edges = [f"{ends[i]},{ends[(i + 2) % 30]}" for i in range(30)]
+    (own / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    (own / "graph.yaml").write_text("num_classes: 2\n")
+    stage = {"batch_size": 10, "num_epochs": 1}
+    options = {"node": {"max_degree": 3, "encoder": stage, "head": stage}, "num_hops": 1}
+    Path("mine.yaml").write_text(study_of("gap", "gap", "replace-one", options))
+    work = Workflow(study_file="mine.yaml", tier="S")
+    (label,), run = work.labels, "mine.public/gap/eps=8/0"
+    (sample, *_) = work.prepared_of("mine", "public", "gap", 0)
+    split = "--dataset mine --setting public --repeat 0 --root-seed 7"
+    drawn = "results/splits/mine.public.0.parquet"
+    for made in ("results", "releases", "bundle"):
+        shutil.rmtree(made, ignore_errors=True)
+    for line in (
+        "data prepare mine",
+        f"split --graph results/graphs/mine {split} --kind public --out {drawn}",
+        f"prepare --graph results/graphs/mine --split {drawn} {split} --method gap --sampler"
+        f" {work.sampler_name(label)} --params-json {work.sampler_json(label)} --out {sample}",
+        f"train --study mine.yaml --run {run}",
+        f"release mine.yaml --run {run} --out bundle",
+    ):
+        assert main(line.split()) == 0, line
+    return own
+
+
+def test_rows_in_another_order_get_no_answer_from_another_nodes_private_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = gap_from_tables("", [""] * 30)
+    told = capsys.readouterr().err
+    assert "private, do not hand on: own_rows.safetensors, own.sha256" in told
+    assert main(["verify", "bundle"]) == 0
+    tells(capsys.readouterr().out, "owner's files", "own_rows.safetensors", "before handing on")
+    asked = f"predict bundle nodes.csv --edges {own}/edges.csv --out answers.csv".split()
+    head, *rows = (own / "nodes.csv").read_text().splitlines()
+    Path("nodes.csv").write_text("\n".join([head, *rows]) + "\n")
+    assert main(asked) == 0
+    Path("nodes.csv").write_text("\n".join([head, *rows[::-1]]) + "\n")
+    Path("answers.csv").unlink()
+    assert main(asked) == 1
+    tells(capsys.readouterr().err, "data must be the graph of the fit", "other features of node 0")
+    assert not Path("answers.csv").exists()
+
+
+def test_rows_with_ids_are_found_in_any_order_but_not_under_another_nodes_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = gap_from_tables("id,", [f"user{i}," for i in range(30)])
+    asked = f"predict bundle nodes.csv --edges {own}/edges.csv --out answers.csv".split()
+    head, *rows = (own / "nodes.csv").read_text().splitlines()
+    Path("nodes.csv").write_text("\n".join([head, *rows]) + "\n")
+    assert main(asked) == 0
+    every = dict(pl.read_csv("answers.csv")["id", "probability"].iter_rows())
+    Path("nodes.csv").write_text("\n".join([head, *rows[:4:-1]]) + "\n")
+    assert main(asked) == 0
+    found = dict(pl.read_csv("answers.csv")["id", "probability"].iter_rows())
+    assert found == {f"user{i}": every[f"user{i}"] for i in range(29, 4, -1)}
+    Path("nodes.csv").write_text("\n".join([head, rows[5].replace("user5,", "user6,")]) + "\n")
+    assert main(asked) == 1
+    tells(capsys.readouterr().err, "data must be the graph of the fit", "node user6")

@@ -22,7 +22,7 @@ def test_verify_says_what_it_checked(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["verify", str(small().save(tmp_path / "bundle"))]) == 0
     told = capsys.readouterr()
     assert "ok           plan" in told.out
-    assert "nothing wrong, 2 not checked" in told.err
+    assert "nothing wrong, 3 not checked" in told.err
     assert main(["verify", str(tmp_path)]) == 1
     assert "wrong        files" in capsys.readouterr().out
     assert main(["verify", "nowhere"]) == 1

@@ -158,11 +158,34 @@ def test_what_releases_have_together_is_said(tmp_path: Path) -> None:
     study = load_study(tmp_path / "config.yaml")
     private = [key for key in study.keys if key.epsilon != "inf"]
     total = sum(float(key.epsilon) for key in private)
-    (line,) = released_budgets(study, study.keys)
-    assert line.startswith(f"release: {len(private)} private runs on chains-s;")
-    assert line.endswith(f" epsilon {total:g}")
+    first, *joint = released_budgets(study, study.keys)
+    assert first == f"release: {len(private)} private runs on chains-s are planned"
+    assert joint == [f"  node, add-remove: at most epsilon {total:g} by {len(private)} runs"]
     write_study(tmp_path, TOY)
     assert released_budgets(load_study(tmp_path / "config.yaml"), study.keys) == []
+
+
+def test_epsilons_of_units_that_imply_nothing_of_each_other_are_not_added(tmp_path: Path) -> None:
+    node = TOY["entries"]["dp_mlp"]
+    node = node | {"relation": "replace-one"}
+    edge = {"method": "lapgraph", "mode": "sound", "privacy_unit": "edge", "relation": "add-remove"}
+    record = node | {"privacy_unit": "node-record"}
+    published = node | {"mode": "published"}
+    alone = "at most epsilon 8 by 1 run; nothing is proved together with the other 1"
+    for entries, wanted in (
+        ({"a": node, "b": edge}, [
+            f"  node, replace-one: {alone}", "  edge, add-remove: at most epsilon 16 by 2 runs"]),
+        ({"a": record, "b": edge}, [
+            f"  node-record, replace-one: {alone}", f"  edge, add-remove: {alone}"]),
+        ({"a": published, "b": published | {"options": node["options"] | {"width": 3}}}, [
+            "  nothing is proved: all claims are as published"]),
+    ):  # fmt: skip
+        stated = {"randomness": "release", "epsilons": ["8"], "entries": entries, "baseline": ""}
+        write_study(tmp_path, TOY | stated)
+        study = load_study(tmp_path / "config.yaml")
+        first, *joint = released_budgets(study, study.keys)
+        assert first == "release: 2 private runs on chains-s are planned"
+        assert joint == wanted
 
 
 def make_inputs(workflow: Workflow) -> None:

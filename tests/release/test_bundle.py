@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from bundles import forged, is_wrong, states
 from helpers import tells
 from models_in_memory import data_of, small
@@ -32,32 +31,37 @@ def test_a_bundle_read_again_answers_as_the_model_did(tmp_path: Path) -> None:
     assert (first.names, first.answers) == (second.names, second.answers)
 
 
+PRIVATE = {"batch_size": 5, "num_epochs": 1}
+KEEPS_ROWS: dict[str, Any] = {
+    "method": "GAP", "unit": "node-record", "relation": "replace-one", "num_hops": 1, "epsilon": 16,
+    "node": {"max_degree": 5, "encoder": PRIVATE, "head": PRIVATE}, "head": {"hidden": 4},
+}  # fmt: skip
+
+
 def test_kept_rows_are_their_owners_alone_and_no_part_of_what_is_handed_on(tmp_path: Path) -> None:
-    private = {"batch_size": 5, "num_epochs": 1}
-    model = small(
-        method="GAP", unit="node-record", relation="replace-one", num_hops=1, epsilon=16,
-        node={"max_degree": 5, "encoder": private, "head": private}, head={"hidden": 4},
-    )  # fmt: skip
+    model = small(**KEEPS_ROWS)
     folder = model.save(tmp_path / "bundle")
     assert stat.S_IMODE((folder / "own_rows.safetensors").stat().st_mode) == 0o600
     certificate = json.loads((folder / "certificate.json").read_text())
     assert "own_rows.safetensors" not in certificate["files"]
+    (said,) = [check for check in verify(folder) if check.what == "owner's files"]
+    assert said.state == "not checked"
+    tells(said.note, "own_rows.safetensors, own.sha256: present, private", "before handing on")
+    tells(said.note, "not covered by the signature")
     found = dpgnn.load(folder).predict(data_of(), [4])
     assert np.array_equal(found.probabilities, model.predict(data_of(), [4]).probabilities)
-    (folder / "own_rows.safetensors").unlink()
+    for path in folder.glob("own*"):
+        path.unlink()
+    assert "owner's files" not in states(folder)
     with pytest.raises(ValueError, match="released weights alone"):
         dpgnn.load(folder).predict(data_of(), [4])
 
 
 @pytest.mark.parametrize("name", ["own_rows.safetensors", "own_ids.json", "own.sha256"])
 def test_a_changed_file_of_the_owner_is_refused(name: str, tmp_path: Path) -> None:
-    model = small(
-        method="votes", unit="node-record", relation="replace-one", least_signal=0.0,
-        training={"num_steps": 5},
-    )  # fmt: skip
-    rows = {"rows": torch.ones(3)}
+    model = small(**KEEPS_ROWS)
     named = dataclasses.replace(model.names, ids=tuple(f"n{i}" for i in range(60)))
-    folder = dataclasses.replace(model, kept=rows, names=named).save(tmp_path / "bundle")
+    folder = dataclasses.replace(model, names=named).save(tmp_path / "bundle")
     assert stat.S_IMODE((folder / "own.sha256").stat().st_mode) == 0o600
     assert "wrong" not in states(folder).values()
     content = bytearray((folder / name).read_bytes())

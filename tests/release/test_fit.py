@@ -217,6 +217,48 @@ def test_bad_input_is_refused_by_name(change: dict[str, Any], named: str) -> Non
         small(**change)
 
 
+def with_labels(change: Any) -> Any:
+    data = data_of()
+    data.y = change(data.y.clone())
+    return data
+
+
+def strayed(y: torch.Tensor) -> torch.Tensor:
+    y[5] = 10**12
+    return y
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda y: torch.where(y == 1, torch.nan, y.float()), "hold whole numbers, -1 where"),
+        (lambda y: np.where(y == 1, "a", "b"), "hold whole numbers, -1 where"),
+        (strayed, r"hold labels below 10000 where they are counted, got 1000000000000; number the"),
+    ],
+)
+def test_labels_that_count_no_classes_are_refused_by_name(change: Any, named: str) -> None:
+    with pytest.raises(ValueError, match=f"data.y must {named}"):
+        dpgnn.fit(with_labels(change), method="dp_mlp", unit="node", delta=1e-3, seed=1, **SMALL)
+
+
+def test_labels_of_any_width_count_the_classes() -> None:
+    data = with_labels(lambda y: y.to(torch.uint8))
+    model = dpgnn.fit(data, method="dp_mlp", unit="node", delta=1e-3, seed=1, **SMALL)
+    assert model.facts.num_classes == 2
+    assert all(
+        torch.equal(rows, small(num_classes=None).state[n]) for n, rows in model.state.items()
+    )
+
+
+def test_a_seed_is_one_that_a_bundle_can_hold(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"seed must be <= 9007199254740992, got 1152921504606846976"
+    ):
+        small(seed=2**60)
+    made = small(seed=np.int64(2**53)).save(tmp_path / "bundle")
+    assert dpgnn.load(made).record.randomness["root_seed"] == 2**53
+
+
 @pytest.mark.parametrize("missing", ["x", "edge_index", "y", "train_mask"])
 def test_a_data_without_an_attribute_is_refused_by_name(missing: str) -> None:
     data = data_of()

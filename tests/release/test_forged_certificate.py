@@ -6,7 +6,8 @@ import copy
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ import pytest
 from bundles import copy_of, forged, is_wrong, states
 from models_in_memory import small
 
+from dpgnn.accountants.claims import from_dict
 from dpgnn.core.storage import json_text
+from dpgnn.records.schema import Record, claim_of
+from dpgnn.release.bundle import save
 from dpgnn.release.load import load
 from dpgnn.release.verify import verify
 
@@ -65,8 +69,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 UNSEEN = (
     "names", "record.code_sha256", "record.config_sha256", "record.facts.num_nodes",
     "record.key.dataset", "record.key.repeat", "record.key.setting", "record.key.study",
-    "record.num_threads", "record.entry.options.width", "record.entry.options.training.optimizer",
-    "record.versions",
+    "record.num_threads", "record.entry.options.training.optimizer", "record.versions",
 )  # fmt: skip
 
 
@@ -96,6 +99,59 @@ def test_every_value_that_is_changed_is_found_where_the_checksum_is_made_again(
             assert signature[0].state == "wrong", path
     assert claims >= 15
     assert [one for one in unseen if not one.startswith(UNSEEN)] == []
+
+
+HEADING = "x\n\n## What it guarantees\n\nepsilon 0.001"
+FORGED: dict[str, tuple[str, Callable[[Record], Record]]] = {
+    "arithmetic": ("claims", lambda record: with_claim(record, arithmetic="real")),
+    "public": ("claims", lambda record: with_claim(record, assumed_public=(HEADING,))),
+    "title": ("record", lambda r: replace(r, entry={**r.entry, "title": HEADING})),
+    "mode": ("record", lambda r: replace(r, entry={**r.entry, "mode": HEADING})),
+    "source": ("record", lambda r: replace(r, source=HEADING)),
+    "version": ("record", lambda r: replace(r, versions={**r.versions, "dpgnn": HEADING})),
+    "kind": ("record", lambda r: replace(r, randomness={"kind": "foo", "root_seed": None})),
+}
+
+
+def with_claim(record: Record, **changed: Any) -> Record:
+    """The record with another first claim, in values and words."""
+    first = {name: value for name, value in record.claims[0].items() if name != "words"}
+    if "assumed_public" in changed:
+        changed["assumed_public"] = (*first["assumed_public"], *changed["assumed_public"])
+    made = claim_of(replace(from_dict(first), **changed))
+    return replace(record, claims=(made, *record.claims[1:]))
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_a_card_shows_is_compared_with_the_method_and_its_plan(
+    name: str, saved: Path, tmp_path: Path
+) -> None:
+    where, change = FORGED[name]
+    model = load(saved)
+    folder = save(replace(model, record=change(model.record)), tmp_path / "bundle")
+    found = states(folder)
+    assert found["words"] == "ok"
+    assert found[where] == "wrong"
+
+
+def test_a_claim_may_say_that_a_gpu_computed_the_sums(saved: Path, tmp_path: Path) -> None:
+    model = load(saved)
+    assert model.claim.claims[0].arithmetic == "rounded-sums"
+    weaker = with_claim(model.record, arithmetic="rounded-sums-assumed")
+    folder = save(replace(model, record=weaker), tmp_path / "bundle")
+    assert "wrong" not in states(folder).values()
+
+
+def test_a_check_says_whether_it_is_a_release(saved: Path, tmp_path: Path) -> None:
+    for folder, state, words in (
+        (saved, "ok", "drawn in secret"),
+        (small().save(tmp_path / "seeded"), "not checked", "no release: made with a seed"),
+        (small(mode="nonprivate", unit=None, method="mlp", training={"num_epochs": 2},
+               ).save(tmp_path / "plain"), "not checked", "no release: no privacy"),
+    ):  # fmt: skip
+        (found,) = [check for check in verify(folder) if check.what == "release"]
+        assert found.state == state
+        assert words in found.note
 
 
 @pytest.mark.parametrize("value", [0, -1, None, [], {}, "", 1e308])

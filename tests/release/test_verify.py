@@ -31,7 +31,8 @@ def test_a_whole_bundle_passes_and_says_what_it_could_not_check(
     unknown = [what for what, state in found.items() if state == "not checked"]
     assert unknown == ["run"]
     assert {what for what, state in found.items() if state == "ok"} == {
-        "files", "signature", "tensors", "network", "words", "record", "code", "plan", "claims", "epsilon",
+        "files", "signature", "tensors", "network", "answers", "words", "record", "release", "code",
+        "plan", "claims", "epsilon",
     }  # fmt: skip
     assert states(saved)["signature"] == "not checked"
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.events import GaussianRelease, LaplaceRelease
 from dpgnn.accountants.implications import Notion
 from dpgnn.accountants.plan import Mechanism, Plan
+from dpgnn.core import locks
 from dpgnn.run.ledger import GraphLedger, Release, release_of
 from dpgnn.run.totals import (
     TotalBudget,
@@ -123,6 +125,20 @@ def test_the_smallest_degree_bound_is_what_all_releases_share() -> None:
     assert asked.degree_bound == 4
     assert total(bounded, asked).unproved == ()
     assert total(bounded, replace(asked, degree_bound=5)).unproved == ("4",)
+
+
+def test_a_budget_is_declared_under_the_lock_of_the_releases(tmp_path: Path) -> None:
+    ledger = GraphLedger(tmp_path, "one")
+    declare(ledger, TotalBudget(notion=NODE, epsilon=1.0, delta=DELTA))
+    edge = TotalBudget(notion=replace(NODE, privacy_unit="edge"), epsilon=2.0, delta=DELTA)
+    other = Thread(target=declare, args=(GraphLedger(tmp_path, "one"), edge))
+    with locks.waiting(tmp_path / ".lock"):
+        other.start()
+        other.join(timeout=0.3)
+        assert other.is_alive()
+        assert [one.epsilon for one in budgets(ledger)] == [1.0]
+    other.join()
+    assert [one.epsilon for one in budgets(ledger)] == [1.0, 2.0]
 
 
 def test_a_budget_holds_for_all_releases_of_the_graph_and_is_declared_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -119,6 +120,25 @@ def is_sorted(source: np.ndarray, target: np.ndarray) -> bool:
     up = source[1:] > source[:-1]
     level = (source[1:] == source[:-1]) & (target[1:] >= target[:-1])
     return bool((up | level).all())
+
+
+def row_hashes(x: Features) -> np.ndarray:
+    """sha256 of each row of features, dense or CSR: uint8, shape (num_rows, 32).
+
+    Args:
+        x: shape (num_rows, num_features).
+    """
+    import scipy.sparse as sp
+
+    found = np.zeros((x.shape[0], 32), dtype=np.uint8)
+    for first in range(0, x.shape[0], ROWS_AT_ONCE):
+        rows = _without_zeros(with_sums(sp.csr_array(x[first : first + ROWS_AT_ONCE])))
+        columns, values = rows.indices.astype("<i8"), rows.data.astype("<f4")
+        for row, (start, stop) in enumerate(itertools.pairwise(rows.indptr)):
+            digest = hashlib.sha256(columns[start:stop].tobytes())
+            digest.update(values[start:stop].tobytes())
+            found[first + row] = np.frombuffer(digest.digest(), np.uint8)
+    return found
 
 
 def _without_zeros(rows: sp.csr_array) -> sp.csr_array:

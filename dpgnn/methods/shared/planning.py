@@ -49,8 +49,12 @@ class DPSGDConfig:
             positive("noise_multiplier", self.noise_multiplier)
         positive("clipping_norm", self.clipping_norm)
 
-    def batch_size(self, num_roots: int) -> int:
+    def batch_size(self, num_roots: int, path: str = "") -> int:
         """Roots in a batch, or their mean number, for a public number of roots.
+
+        Args:
+            num_roots: public.
+            path: of these options, before the option's name in the message.
 
         Raises:
             ValueError: there are fewer roots.
@@ -58,7 +62,7 @@ class DPSGDConfig:
         if isinstance(self.expected_batch_size, str):
             return num_roots
         require(
-            self.expected_batch_size <= num_roots, "expected_batch_size",
+            self.expected_batch_size <= num_roots, f"{path}expected_batch_size",
             f"be <= the number of training nodes, {num_roots}", self.expected_batch_size,
             "lower it, or use `full` to take all of them at every step",
         )  # fmt: skip

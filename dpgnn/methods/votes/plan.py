@@ -97,8 +97,7 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
     budget.require_target("votes")
     require(facts.task == "multiclass", "task", "be multiclass for votes", facts.task)
     if falls_back(entry, facts, budget):
-        made = dp_mlp.plan(as_dp_mlp(entry), facts, budget)
-        return replace(made, details={**made.details, "board": False})
+        return _fallback(entry, facts, budget)
     board = _board(entry, facts, budget)
     d_plus, d_minus = CHANGED_ROOTS[entry.relation]
     counted = poisson_dp_sgd(
@@ -124,6 +123,13 @@ def node_plan(entry: Entry, facts: Facts, budget: Budget) -> Plan:
         facts=facts.recorded(),
         details={"board": True},
     )
+
+
+def _fallback(entry: Entry, facts: Facts, budget: Budget) -> Plan:
+    """DP-MLP's plan; a batch that is too large is named by its path in the entry."""
+    entry.options.mlp.training.batch_size(facts.num_train, "mlp.training.")
+    made = dp_mlp.plan(as_dp_mlp(entry), facts, budget)
+    return replace(made, details={**made.details, "board": False})
 
 
 def has(plan: Plan, name: str) -> bool:

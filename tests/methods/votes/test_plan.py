@@ -148,3 +148,12 @@ def test_several_labels_a_node_are_refused() -> None:
     facts = Facts(num_nodes=100, num_train=60, num_features=5, num_classes=4, task="multilabel")
     with pytest.raises(ValueError, match=r"task must be multiclass.*multilabel"):
         plan_of(entry_of(), Budget(epsilon=4.0, delta=1e-5), facts)
+
+
+def test_a_batch_that_the_fallback_cannot_fill_is_named_by_its_path() -> None:
+    few = dataclasses.replace(FACTS, num_train=200)
+    entry = entry_of(least_signal=1e9)
+    with pytest.raises(
+        ValueError, match=r"^mlp\.training\.expected_batch_size must be <= the number"
+    ):
+        plan_of(entry, Budget(epsilon=4.0, delta=1e-5), few)

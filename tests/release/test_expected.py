@@ -1,0 +1,155 @@
+"""A model has the tensors of its method by name and shape, and says who may see an answer by its options."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import own_modules
+import pytest
+import torch
+from bundles import states
+from contract import PRIVATE, entry_of, options_of
+from helpers import tells
+from models_in_memory import data_of, small
+
+import dpgnn
+from dpgnn import methods
+from dpgnn.release.audience import audience
+from dpgnn.release.bundle import OWN_ROWS, ROWS_FOR, check_released, save
+from dpgnn.release.expected import expected, looks_up
+from dpgnn.release.load import load
+from dpgnn.release.verify import verify
+
+# a case for each method, mode and unit: relations make the same tensors
+UNITS = list({tuple(c.id.split()[:3]): c for c in PRIVATE}.values())
+DATA = data_of()
+DATA.val_mask = DATA.train_mask.roll(1)
+
+
+@functools.cache
+def fitted(method: str, unit: str, **more: Any) -> dpgnn.Model:
+    pair = next(p for p in methods.get(method).supports if p.privacy_unit == unit)
+    stated = {"epsilon": 8, "num_classes": 2, "seed": 1, "delta": 1e-3, **more}
+    options = options_of(methods.get(method), pair)
+    return dpgnn.fit(DATA, method=method, unit=unit, relation=pair.relation, **stated, **options)
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), UNITS)
+def test_a_fit_leaves_the_expected_tensors_and_answers(name: str, mode: Any, support: Any) -> None:
+    entry_of(name, mode, support)  # skips what the method does not have
+    model = fitted(name, support.privacy_unit, mode=mode)
+    released = model.record.claims[0]["released"]
+    wanted = expected(model.entry, model.facts, released, model.state)
+    assert wanted is not None
+    assert wanted.state == {n: tuple(rows.shape) for n, rows in model.state.items()}
+    kept = {n: tuple(rows.shape) for n, rows in model.kept.items() if n != ROWS_FOR}
+    assert wanted.kept == kept
+    assert looks_up(model.entry) == (bool(kept) or support.privacy_unit == "edge")
+    told = audience(model.entry, model.facts, released, model.state)
+    assert told == dict(model.record.prediction)
+
+
+@pytest.mark.parametrize("base", ["votes", "gap", "dp_gnn"])
+def test_a_chosen_candidate_decides_the_tensors(base: str) -> None:
+    example = dict(methods.get(base).example)
+    example.pop("head", None)
+    model = dpgnn.fit(
+        DATA, method="selected", unit="node-record", relation="add-remove", epsilon=8, num_classes=2,
+        seed=1, delta=1e-3, base=base, base_options=example, candidates=[{}, {}],
+    )  # fmt: skip
+    assert check_released(model)
+    told = audience(model.entry, model.facts, model.record.claims[0]["released"], model.state)
+    assert told == dict(model.record.prediction)
+    other = dataclasses.replace(model, state={**model.state, "chosen": torch.tensor(2)})
+    with pytest.raises(ValueError, match=r"tensor chosen must be a number in 0\.\.1"):
+        check_released(other)
+
+
+SECRET = {"secret.weight": DATA.x.clone(), "encoder.9.bias": DATA.x[:, 0].clone()}
+
+
+@pytest.mark.parametrize("name", SECRET)
+@pytest.mark.parametrize(
+    ("method", "unit"),
+    [("dp_mlp", "node"), ("votes", "node-record"), ("lapgraph", "edge"), ("gap", "edge")],
+)
+def test_private_data_under_the_name_of_a_weight_are_neither_saved_nor_passed(
+    method: str, unit: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fitted(method, unit)
+    assert states(save(model, tmp_path / "whole"))["tensors"] == "ok"
+    other = dataclasses.replace(model, state={**model.state, name: SECRET[name]})
+    with pytest.raises(ValueError, match="tensors must be those that the method makes") as error:
+        save(other, tmp_path / "bundle")
+    tells(str(error.value), name, "(60")
+    monkeypatch.setattr("dpgnn.release.bundle.check_released", lambda model: True)
+    folder = save(other, tmp_path / "forged")
+    monkeypatch.undo()
+    assert states(folder)["tensors"] == "wrong"
+
+
+def test_a_weight_of_another_shape_is_refused() -> None:
+    model = fitted("dp_mlp", "node")
+    wide = torch.cat([model.state["encoder.0.weight"], DATA.x.T[:, :8]], dim=1)
+    other = dataclasses.replace(model, state={**model.state, "encoder.0.weight": wide})
+    with pytest.raises(ValueError, match=r"encoder.0.weight \(6, 8\), got"):
+        check_released(other)
+
+
+def own_network() -> dpgnn.Model:
+    torch.manual_seed(3)
+    module = own_modules.GATv2(DATA.x.shape[1], 2)
+    steps = {"num_steps": 5, "expected_batch_size": 10}
+    return dpgnn.fit(DATA, module=module, num_classes=2, delta=1e-3, seed=1, training=steps)
+
+
+def test_tensors_of_a_users_module_are_said_to_be_unchecked(tmp_path: Path) -> None:
+    model = own_network()
+    other = dataclasses.replace(model, state={**model.state, "module.secret": DATA.x.clone()})
+    (found,) = [c for c in verify(save(other, tmp_path / "b")) if c.what == "tensors"]
+    assert found.state == "not checked"
+    tells(found.note, "the owner's own code", "module.secret")
+
+
+def as_for(model: dpgnn.Model, answers: str, **more: Any) -> dpgnn.Model:
+    """The model with another audience in its record, as a forger writes it."""
+    told = dict(model.record.prediction) | {"answers": answers}
+    return dataclasses.replace(
+        model, record=dataclasses.replace(model.record, prediction=told), **more
+    )
+
+
+@pytest.mark.parametrize("which", ["votes", "module", "own rows"])
+def test_a_forged_audience_is_found_whatever_hides_the_answers(
+    which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makes = {
+        "votes": lambda: as_for(fitted("votes", "node-record"), "everyone"),
+        "module": lambda: as_for(own_network(), "everyone"),
+        "own rows": lambda: as_for(
+            fitted("dp_gnn", "node-record"), "everyone", kept={"logits": torch.zeros(1)}
+        ),
+    }
+    forged = makes[which]()
+    monkeypatch.setattr("dpgnn.release.bundle.check_released", lambda model: True)
+    folder = save(forged, tmp_path / "bundle")
+    monkeypatch.undo()
+    found = states(folder)
+    if which != "own rows":
+        assert found["answers"] == "wrong"
+        return
+    assert found == {"files": "wrong"}
+    (folder / OWN_ROWS).unlink()
+    assert states(folder)["answers"] == "wrong"
+
+
+def test_rows_of_an_owner_are_refused_for_a_method_that_keeps_none(tmp_path: Path) -> None:
+    model = small()
+    with pytest.raises(ValueError, match="own rows must be left out: dp_mlp keeps none"):
+        save(dataclasses.replace(model, kept={"logits": torch.zeros(60, 2)}), tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
+    assert not dataclasses.replace(model, kept={"logits": torch.zeros(60, 2)}).knows_nodes
+    assert load(save(model, tmp_path / "whole")).kept == {}
