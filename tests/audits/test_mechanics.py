@@ -90,6 +90,18 @@ def test_rows_beyond_the_clipping_norm_are_seen(audited: tuple[Aim, Mechanism]) 
     assert "clipping" in failed(longer, mechanism)
 
 
+def test_what_only_another_record_of_the_canary_shows_is_seen(
+    audited: tuple[Aim, Mechanism],
+) -> None:
+    aim, mechanism = audited
+    rng = np.random.default_rng(0)
+    other = replace(aim, rows=(aim.rows[0], aim.rows[1] + 1e-3 * rng.normal(size=aim.rows[1].shape)))
+    longer = replace(aim, rows=(1.01 * aim.rows[0], aim.rows[1]))
+    assert failed(replace(aim, also=(aim,)), mechanism) == []
+    assert "changed roots" in failed(replace(aim, also=(other,)), mechanism)
+    assert "clipping" in failed(replace(aim, also=(longer,)), mechanism)
+
+
 def test_a_root_drawn_twice_is_seen(audited: tuple[Aim, Mechanism]) -> None:
     aim, mechanism = audited
     twice = mechanics._certain(aim, mechanism, [np.array([0, 1, 1]), np.array([2])])

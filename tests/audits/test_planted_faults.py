@@ -1,4 +1,4 @@
-"""Ten faults, planted in the running code by name; each is caught by the test that docs/audits.md names.
+"""Faults, planted in the running code by name; each is caught by the test that docs/audits.md names.
 
 Every case is first audited as it is and passes; with the fault in place the named test must fail, and the
 replaced function must have been called.
@@ -52,6 +52,10 @@ def dp_mlp_in_batches() -> AuditRequest:
     return dp_mlp(TRAINING)
 
 
+def dp_mlp_replaced() -> AuditRequest:
+    return dp_mlp(relation="replace-one", num_runs=20)
+
+
 def gap() -> AuditRequest:
     options = {
         "num_hops": 1,
@@ -90,6 +94,18 @@ def with_replacement(real: Any) -> Any:
         return np.sort(rng.integers(0, self.num_roots, size))
 
     return draw
+
+
+def balanced_classes(real: Any) -> Any:
+    """Each clipped gradient is divided by the private number of training nodes of its class."""
+
+    def summed(self: Any, parameters: Any, roots: np.ndarray) -> Any:
+        y = np.asarray(self.trees.y)
+        own = [np.asarray(roots)[y[roots] == label] for label in range(int(y.max()) + 1)]
+        sizes = np.maximum(np.bincount(y), 1)
+        return sum(real(self, parameters, each).clone() / n for each, n in zip(own, sizes))
+
+    return summed
 
 
 def realised_divisor(real: Any) -> Any:
@@ -166,6 +182,10 @@ FAULTS = {
     "batch with replacement": Fault(
         target="dpgnn.samplers.batches:PoissonBatches", attribute="draw", plant=with_replacement,
         request=dp_mlp_in_batches, noticed=fails("batch without replacement"),
+    ),
+    "classes balanced by private counts": Fault(
+        target="dpgnn.training.gradients:RootGradients", attribute="__call__", plant=balanced_classes,
+        request=dp_mlp_replaced, noticed=fails("changed roots"),
     ),
     "noise reused": Fault(
         target="dpgnn.training.dp_sgd", attribute="add_noise", plant=same_noise,
