@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import binom, chi2, norm
+from scipy.stats import chi2, norm
 
-from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
+from dpgnn.accountants.events import PoissonRoots, parts
+from dpgnn.audits import batch_laws
 from dpgnn.audits.training_audit import Aim, watch
 
 if TYPE_CHECKING:
@@ -90,12 +91,16 @@ def examine_loop(
     assert mechanism.divisor is not None
     deviation = world.spec.noise.per_coordinate(world.network, world.spec.clipping).numpy()
     sums, noisy = np.stack(recording.sums), np.stack(means) * mechanism.divisor
-    p_values = _of_noise((noisy - sums) / deviation, sums / deviation) | {
-        "batch size": _batch_size(mechanism, recording.roots, len(aim.rows[0])),
-    }
-    each = level / len(p_values)
+    of_noise = _of_noise((noisy - sums) / deviation, sums / deviation)
+    num_roots, event = len(aim.rows[0]), parts(mechanism.event)[0][0]
+    of_batches = batch_laws.of_batches(event, recording.roots, num_roots, aim.changed_roots())
+    each = level / len(of_noise | of_batches)
     found = [
-        Check(name=name, passed=p >= each, p_value=p, found=f"{sums.size} coordinates")
+        Check(name=name, passed=p >= each, p_value=p, found=words)
+        for p_values, words in (
+            (of_noise, f"{sums.size} coordinates"),
+            (of_batches, f"{len(recording.roots)} batches of {num_roots} roots"),
+        )
         for name, p in p_values.items()
     ]
     return (*found, *_certain(aim, mechanism, recording.roots))
@@ -184,13 +189,3 @@ def _slope(z: np.ndarray, sums: np.ndarray) -> float:
     """Standardised regression of the residual on the sum; another divisor leaves part of the sum in it."""
     length = float((sums**2).sum())
     return float((z * sums).sum()) / math.sqrt(length) if length > 0 else 0.0
-
-
-def _batch_size(mechanism: Mechanism, batches: list[np.ndarray], num_roots: int) -> float:
-    event = parts(mechanism.event)[0][0]
-    if isinstance(event, FixedSizeRoots):
-        return float(all(len(roots) == event.batch_size for roots in batches))
-    rate = event.sampling_probability if isinstance(event, PoissonRoots) else 1.0
-    total, trials = sum(len(roots) for roots in batches), num_roots * len(batches)
-    low, high = binom.cdf(total, trials, rate), binom.sf(total - 1, trials, rate)
-    return float(min(1.0, 2 * min(low, high)))

@@ -77,6 +77,11 @@ class Aim:
         first, second = (Counter(row.tobytes() for row in side) for side in self.rows)
         return (first - second).total(), (second - first).total()
 
+    def changed_roots(self) -> np.ndarray:
+        """int64: the roots of G whose clipped gradient no root of G' has."""
+        other = {row.tobytes() for row in self.rows[1]}
+        return np.flatnonzero([row.tobytes() not in other for row in self.rows[0]])
+
 
 def aim_at(case: Case, mechanism: Mechanism) -> Aim:
     """Capture the mechanism's training in both worlds and choose the weights that separate them best.
