@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from audit_requests import FACTS, request
+from audit_requests import FACTS, FULL, request
 from helpers import tells
 
 from dpgnn.accountants.events import parts
@@ -70,7 +70,7 @@ def test_a_canary_without_influence_shows_nothing(monkeypatch):
         RootGradients, "__call__", lambda self, weights, roots: real(self, weights, roots).zero_()
     )
     entry_audit.forget()
-    (finding,) = audit(request(facts=FACTS, num_runs=100))
+    (finding,) = audit(request(options=FULL, num_runs=100, max_steps=4))
     entry_audit.forget()
     assert finding.attained_share == 0.0
     assert finding.detectable == Detectable(noise_factor=None, epsilon=None)
