@@ -118,12 +118,8 @@ def guarded(name: str, make: Callable[[], Finding]) -> Finding:
 
 def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Finding:
     start = time.monotonic()
+    refuse_other_number(request, mechanism)
     (event, _), *_ = parts(mechanism.event)
-    if isinstance(event, FixedSizeRoots) and request.entry.relation == "add-remove":
-        raise CannotAudit(
-            "fixed-size batches are counted for one public number of roots, and add-remove changes it "
-            "(caveat population-changes): the loop of G' is refused"
-        )
     shape = _shape_of_release(_Frozen(request))
     if shape is not None and not shape.passed:
         raise CannotAudit(f"the release before it has another shape in G': {shape.found}")
@@ -151,6 +147,20 @@ def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Find
         attained_share=share,
         seconds=time.monotonic() - start,
     )
+
+
+def refuse_other_number(request: AuditRequest, mechanism: Mechanism) -> None:
+    """Refuse a mechanism that needs the same number of roots in all worlds, where they differ in it.
+
+    Raises:
+        CannotAudit: its batches have a fixed size and the relation is add-remove.
+    """
+    (event, _), *_ = parts(mechanism.event)
+    if isinstance(event, FixedSizeRoots) and request.entry.relation == "add-remove":
+        raise CannotAudit(
+            "fixed-size batches are counted for one public number of roots, and add-remove changes it "
+            "(caveat population-changes): the loop of G' is refused"
+        )
 
 
 def _release(request: AuditRequest, mechanisms: list[Mechanism], delta: float) -> Finding:
