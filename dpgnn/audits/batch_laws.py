@@ -1,4 +1,4 @@
-"""Exact tests of a loop's batches: which roots are in them, how many, and whether the next batch is a fresh one.
+"""Exact tests of batches: which roots are in them, how many, and whether the next batch is a fresh one.
 
 The right number of roots over all steps says little: batches of one size, roots taken in turn, and the same
 roots in every step have it too. Each p-value is of an exact law, of coins or of uniform subsets.

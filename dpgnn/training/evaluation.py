@@ -27,8 +27,7 @@ def metrics(
 
     Returns:
         accuracy: fraction of right classes (multiclass) or right labels (multilabel), in [0, 1].
-        micro_f1, macro_f1: in [0, 1]; micro_f1 equals accuracy for multiclass. macro_f1 is the mean over classes
-            with a true or predicted node; both are 0 if no label is true or predicted.
+        micro_f1, macro_f1: in [0, 1], 0 without any label; micro_f1 equals accuracy for multiclass.
         per_class_accuracy: recall of each class; None for a class without nodes.
         per_class_count: nodes of each class.
         num_nodes: number of scored nodes.

@@ -1,4 +1,4 @@
-"""Exact tests of batches: correct ones are accused as rarely as is said, and each way of drawing wrongly is seen."""
+"""Correct batches are accused as rarely as is said, and each way of drawing them wrongly is seen."""
 
 from __future__ import annotations
 

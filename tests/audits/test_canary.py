@@ -34,7 +34,11 @@ def test_a_replaced_canary_has_another_label_and_the_same_one_only_if_asked_for(
     unit, task, num_canaries
 ):
     recipe = AuditGraph(
-        privacy_unit=unit, relation="replace-one", num_leaves=3, task=task, num_canaries=num_canaries
+        privacy_unit=unit,
+        relation="replace-one",
+        num_leaves=3,
+        task=task,
+        num_canaries=num_canaries,
     )
     for asked in recipe.labelled():
         ones, twos = asked.world(True)[0].y, asked.world(False)[0].y

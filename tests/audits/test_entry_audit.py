@@ -57,7 +57,9 @@ def test_noisy_rows_and_clipped_sums_of_a_release_are_audited(rows):
 @pytest.mark.parametrize("method", ["edgerand", "lapgraph", "lpgnet", "pertgraph"])
 def test_what_a_release_of_unknown_share_shows_is_not_known(method):
     (finding,) = [
-        each for each in audit(request(method, "edge", facts=FACTS)) if "noisy release" in each.attack
+        each
+        for each in audit(request(method, "edge", facts=FACTS))
+        if "noisy release" in each.attack
     ]
     assert finding.verdict is not None
     assert finding.attained_share is None

@@ -95,7 +95,9 @@ def test_what_only_another_record_of_the_canary_shows_is_seen(
 ) -> None:
     aim, mechanism = audited
     rng = np.random.default_rng(0)
-    other = replace(aim, rows=(aim.rows[0], aim.rows[1] + 1e-3 * rng.normal(size=aim.rows[1].shape)))
+    other = replace(
+        aim, rows=(aim.rows[0], aim.rows[1] + 1e-3 * rng.normal(size=aim.rows[1].shape))
+    )
     longer = replace(aim, rows=(1.01 * aim.rows[0], aim.rows[1]))
     assert failed(replace(aim, also=(aim,)), mechanism) == []
     assert "changed roots" in failed(replace(aim, also=(other,)), mechanism)

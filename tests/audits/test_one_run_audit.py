@@ -55,9 +55,7 @@ def test_a_release_is_not_run_and_says_which_audit_is_for_it() -> None:
 
 
 @pytest.mark.parametrize("facts", [None, FACTS])
-@pytest.mark.parametrize(
-    ("method", "unit"), [("dp_gnn", "node-record"), ("dpar", "node")]
-)
+@pytest.mark.parametrize(("method", "unit"), [("dp_gnn", "node-record"), ("dpar", "node")])
 def test_fixed_size_batches_are_planned_for_the_roots_of_all_canaries(
     method: str, unit: str, facts: Facts | None
 ) -> None:

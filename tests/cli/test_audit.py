@@ -58,7 +58,10 @@ def test_an_audit_is_written_and_joins_the_report(prepared: Path, capsys) -> Non
 def test_the_table_says_what_is_not_known() -> None:
     verdict: Any = object()
     made = {"mechanism": "edges", "attack": "two worlds", "verdict": verdict}
-    seen = [Detectable(noise_factor=2.0, epsilon=3.456), Detectable(noise_factor=None, epsilon=None)]
+    seen = [
+        Detectable(noise_factor=2.0, epsilon=3.456),
+        Detectable(noise_factor=None, epsilon=None),
+    ]
     assert [_detects(Finding(**made, detectable=each)) for each in (*seen, None)] == [
         "3.46", "-", "not known",
     ]  # fmt: skip
