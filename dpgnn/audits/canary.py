@@ -6,13 +6,13 @@ only in the canary's record (or in one edge), under every unit:
 * add-remove: in G' the canary has no edge, no features and is no training node;
 * null-one: it keeps its id and is emptied;
 * replace-one: it has other features, another label and other leaves (features and label alone when the
-  structure is public);
+  structure is public); with `same_label` it keeps its label, which is a neighbour too;
 * edge: the canary's one edge is in G and not in G'.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -43,6 +43,7 @@ class AuditGraph:
         mentions_stay: leaves name the canary in both worlds, whatever its own list is: `node-record` for
             methods in which a node reads with its list.
         minimum_degree: the background and the canary's edge keep every degree at least this (edge unit).
+        same_label: under replace-one the canary's label is the same in both worlds.
     """
 
     privacy_unit: str
@@ -56,6 +57,7 @@ class AuditGraph:
     num_canaries: int = 1
     mentions_stay: bool = False
     minimum_degree: int = 0
+    same_label: bool = False
 
     def __post_init__(self) -> None:
         one_of("design", self.design, DESIGNS)
@@ -77,6 +79,15 @@ class AuditGraph:
     def canaries(self) -> np.ndarray:
         """int64: the canaries' ids."""
         return np.arange(self.num_canaries, dtype=np.int64) * self.star_size
+
+    def labelled(self) -> tuple[AuditGraph, ...]:
+        """The recipe with another label in G' and, under replace-one, with the same label.
+
+        A leak of labels needs another label; clipped gradients may be further apart with the same.
+        """
+        if self.privacy_unit == "edge" or self.relation != "replace-one":
+            return (self,)
+        return (replace(self, same_label=False), replace(self, same_label=True))
 
     def world(self, inside: np.ndarray | bool) -> tuple[Graph, Split]:
         """The graph and split in which canary i has the record of G where inside[i], else that of G'."""
@@ -136,7 +147,7 @@ class AuditGraph:
             return label
         if self.relation == "replace-one":
             x[canary] *= -1.0
-            return label
+            return label if self.same_label else (label + 1) % self.num_classes
         x[canary] = 0.0
         return 0
 

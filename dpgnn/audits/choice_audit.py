@@ -19,7 +19,7 @@ from scipy.stats import chisquare
 from dpgnn.accountants.composition import curve
 from dpgnn.audits.capture import Case
 from dpgnn.audits.choice_losses import Order, RunLosses
-from dpgnn.audits.findings import Finding
+from dpgnn.audits.findings import CHOICE_ATTACK, Finding
 from dpgnn.audits.mechanics import Check, normal, plain, two_sided
 from dpgnn.audits.power import POWER, first_seen, power, weakened
 from dpgnn.audits.request import claimed_plan, recipe_of
@@ -120,7 +120,7 @@ def audit_choice(request: AuditRequest, mechanism: Mechanism) -> Finding:
 
     return Finding(
         mechanism=mechanism.name,
-        attack="two worlds, the best of runs drawn from their planned losses",
+        attack=CHOICE_ATTACK,
         verdict=judge((first, second), line, delta=delta, level=request.level),
         checks=_checks([*worlds[0], *worlds[1]], law, noise, request.level),
         detectable=first_seen(seen, mechanism.event, delta),

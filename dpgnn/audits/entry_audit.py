@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache, partial
 from multiprocessing import get_context
@@ -21,7 +21,7 @@ from dpgnn.audits import mechanics, release_audit, training_audit
 from dpgnn.audits.capture import CannotAudit
 from dpgnn.audits.choice_audit import audit_choice
 from dpgnn.audits.findings import Finding
-from dpgnn.audits.power import Design, detectable
+from dpgnn.audits.power import Design, Detectable, detectable
 from dpgnn.audits.request import AuditRequest, case_of, claimed_plan
 from dpgnn.audits.statistics import ClaimLine, judge
 from dpgnn.core import seeds
@@ -118,12 +118,8 @@ def guarded(name: str, make: Callable[[], Finding]) -> Finding:
 
 def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Finding:
     start = time.monotonic()
+    refuse_other_number(request, mechanism)
     (event, _), *_ = parts(mechanism.event)
-    if isinstance(event, FixedSizeRoots) and request.entry.relation == "add-remove":
-        raise CannotAudit(
-            "fixed-size batches are counted for one public number of roots, and add-remove changes it "
-            "(caveat population-changes): the loop of G' is refused"
-        )
     shape = _shape_of_release(_Frozen(request))
     if shape is not None and not shape.passed:
         raise CannotAudit(f"the release before it has another shape in G': {shape.found}")
@@ -139,23 +135,32 @@ def _training(request: AuditRequest, mechanism: Mechanism, delta: float) -> Find
     steps_seen = (scores[0].ravel(), scores[1].ravel())
     step_verdict = judge(steps_seen, line_of(step), delta=delta, level=request.level / 2)
     share = min(1.0, aim.moved() / mechanism.sensitivity) if mechanism.sensitivity else None
-    designs = tuple(
-        Design(
-            event=event, num_scores=size // 2, level=request.level / 2, attained_share=share or 1.0
-        )
-        for event, size in ((step, scores[0].size), (run, len(scores[0])))
-    )
+    sizes, level = ((step, scores[0].size), (run, len(scores[0]))), request.level / 2
     return Finding(
         mechanism=mechanism.name,
         attack="two worlds, canary, all iterates seen",
         verdict=verdict,
         step_verdict=step_verdict,
-        detectable=detectable(designs, mechanism.event, delta),
+        detectable=_detectable(sizes, share, level, mechanism.event, delta),
         checks=checks,
         num_steps=steps,
         attained_share=share,
         seconds=time.monotonic() - start,
     )
+
+
+def refuse_other_number(request: AuditRequest, mechanism: Mechanism) -> None:
+    """Refuse a mechanism that needs the same number of roots in all worlds, where they differ in it.
+
+    Raises:
+        CannotAudit: its batches have a fixed size and the relation is add-remove.
+    """
+    (event, _), *_ = parts(mechanism.event)
+    if isinstance(event, FixedSizeRoots) and request.entry.relation == "add-remove":
+        raise CannotAudit(
+            "fixed-size batches are counted for one public number of roots, and add-remove changes it "
+            "(caveat population-changes): the loop of G' is refused"
+        )
 
 
 def _release(request: AuditRequest, mechanisms: list[Mechanism], delta: float) -> Finding:
@@ -173,21 +178,32 @@ def _release(request: AuditRequest, mechanisms: list[Mechanism], delta: float) -
     scores = _scores(request, RELEASE)
     verdict = judge(_sums(scores), line_of(whole), delta=delta, level=request.level)
     share = release_audit.attained_share(*_sums(scores), curve(whole).mu)
-    design = Design(
-        event=whole,
-        num_scores=len(scores[0]) // 2,
-        level=request.level,
-        attained_share=share or 1.0,
-    )
     return Finding(
         mechanism=names,
         attack="two worlds, canary, the noisy release",
         verdict=verdict,
-        detectable=detectable((design,), whole, delta),
+        detectable=_detectable(((whole, len(scores[0])),), share, request.level, whole, delta),
         checks=() if shape is None else (shape,),
         attained_share=share,
         seconds=time.monotonic() - start,
     )
+
+
+def _detectable(
+    sizes: Sequence[tuple[Event[Any], int]],
+    share: float | None,
+    level: float,
+    whole: Event[Any],
+    delta: float,
+) -> Detectable | None:
+    """What tests of the events see by that many scores of each world; not known if the share is not."""
+    if share is None:
+        return None
+    designs = [
+        Design(event=event, num_scores=size // 2, level=level, attained_share=share)
+        for event, size in sizes
+    ]
+    return detectable(designs, whole, delta)
 
 
 def line_of(event: Event[Any]) -> ClaimLine:

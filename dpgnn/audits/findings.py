@@ -12,6 +12,9 @@ from dpgnn.audits.statistics import Verdict
 
 Outcome = Literal["passed", "failed", "not-run"]
 
+# the attack on a choice: its runs are draws of planned losses, so what it detects is known without a share
+CHOICE_ATTACK = "two worlds, the best of runs drawn from their planned losses"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -28,7 +31,8 @@ class Finding:
         attained_share: part of the planned sensitivity that the canary reached; None if not known, for
             releases with other than Gaussian noise.
         seconds: wall time.
-        detectable: the smallest violation that the claim tests would have detected; None if not computed.
+        detectable: the smallest violation that the claim tests would have detected; None if not known, as
+            where the share is not.
         one_run: bound from one run with many canaries, if requested.
         claimed_of_steps: with `one_run`, the claim's epsilon for the steps that were run.
         reason: why the mechanism was not audited; empty if it was.

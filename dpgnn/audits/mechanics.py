@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import binom, chi2, norm
+from scipy.stats import chi2, norm
 
-from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
+from dpgnn.accountants.events import PoissonRoots, parts
+from dpgnn.audits import batch_laws
 from dpgnn.audits.training_audit import Aim, watch
 
 if TYPE_CHECKING:
@@ -89,12 +91,16 @@ def examine_loop(
     assert mechanism.divisor is not None
     deviation = world.spec.noise.per_coordinate(world.network, world.spec.clipping).numpy()
     sums, noisy = np.stack(recording.sums), np.stack(means) * mechanism.divisor
-    p_values = _of_noise((noisy - sums) / deviation, sums / deviation) | {
-        "batch size": _batch_size(mechanism, recording.roots, len(aim.rows[0])),
-    }
-    each = level / len(p_values)
+    of_noise = _of_noise((noisy - sums) / deviation, sums / deviation)
+    num_roots, event = len(aim.rows[0]), parts(mechanism.event)[0][0]
+    of_batches = batch_laws.of_batches(event, recording.roots, num_roots, aim.changed_roots())
+    each = level / len(of_noise | of_batches)
     found = [
-        Check(name=name, passed=p >= each, p_value=p, found=f"{sums.size} coordinates")
+        Check(name=name, passed=p >= each, p_value=p, found=words)
+        for p_values, words in (
+            (of_noise, f"{sums.size} coordinates"),
+            (of_batches, f"{len(recording.roots)} batches of {num_roots} roots"),
+        )
         for name, p in p_values.items()
     ]
     return (*found, *_certain(aim, mechanism, recording.roots))
@@ -111,20 +117,22 @@ def _of_noise(z: np.ndarray, sums: np.ndarray) -> dict[str, float]:
 
 
 def _certain(aim: Aim, mechanism: Mechanism, batches: list[np.ndarray]) -> list[Check]:
-    """Deterministic tests."""
+    """Deterministic tests, of every record that the canary may have in G'."""
     spec, event = aim.worlds[0].spec, parts(mechanism.event)[0][0]
     assert mechanism.clipping_norm is not None
-    bound, largest = spec.clipping.total_norm, max(_largest_norm(side) for side in aim.rows)
+    aims = (aim, *aim.also)
+    largest, bound = _worst(aims, lambda each: max(_largest_norm(side) for side in each.rows))
     planned = mechanism.noise_stddev / mechanism.clipping_norm
     multiplier = spec.noise.multiplier(spec.clipping)
     repeats = sum(len(roots) - len(np.unique(roots)) for roots in batches)
-    changed = aim.changed()
+    changed = tuple(max(side) for side in zip(*(each.changed() for each in aims)))
+    moved, scale = _worst(aims, Aim.moved)
     allowed = (
         (event.d_plus, event.d_minus)
         if isinstance(event, PoissonRoots)
         else (getattr(event, "changed_roots", len(aim.rows[0])),) * 2
     )
-    stated = bound * sum(allowed)
+    stated = scale * sum(allowed)
     return [
         plain("clipping", largest <= bound * (1 + _ROUNDING), f"norm {largest:.6g} of {bound:.6g}"),
         plain(
@@ -138,8 +146,7 @@ def _certain(aim: Aim, mechanism: Mechanism, batches: list[np.ndarray]) -> list[
             f"{changed} of {allowed}",
         ),
         plain(
-            "shift of the sum", aim.moved() <= stated * (1 + _ROUNDING),
-            f"{aim.moved():.6g} of {stated:.6g}",
+            "shift of the sum", moved <= stated * (1 + _ROUNDING), f"{moved:.6g} of {stated:.6g}",
         ),
     ]  # fmt: skip
 
@@ -147,6 +154,12 @@ def _certain(aim: Aim, mechanism: Mechanism, batches: list[np.ndarray]) -> list[
 def _stochastic(aim: Aim) -> bool:
     """With dropout a gradient depends on public masks, so equal examples give unequal rows."""
     return getattr(aim.worlds[0].gradients, "dropout", None) is not None
+
+
+def _worst(aims: tuple[Aim, ...], size: Callable[[Aim], float]) -> tuple[float, float]:
+    """(size, clipping norm) of the aim whose size is the largest part of its clipping norm."""
+    found = [(size(aim), float(aim.worlds[0].spec.clipping.total_norm)) for aim in aims]
+    return max(found, key=lambda pair: pair[0] / pair[1])
 
 
 def _largest_norm(rows: np.ndarray) -> float:
@@ -176,13 +189,3 @@ def _slope(z: np.ndarray, sums: np.ndarray) -> float:
     """Standardised regression of the residual on the sum; another divisor leaves part of the sum in it."""
     length = float((sums**2).sum())
     return float((z * sums).sum()) / math.sqrt(length) if length > 0 else 0.0
-
-
-def _batch_size(mechanism: Mechanism, batches: list[np.ndarray], num_roots: int) -> float:
-    event = parts(mechanism.event)[0][0]
-    if isinstance(event, FixedSizeRoots):
-        return float(all(len(roots) == event.batch_size for roots in batches))
-    rate = event.sampling_probability if isinstance(event, PoissonRoots) else 1.0
-    total, trials = sum(len(roots) for roots in batches), num_roots * len(batches)
-    low, high = binom.cdf(total, trials, rate), binom.sf(total - 1, trials, rate)
-    return float(min(1.0, 2 * min(low, high)))

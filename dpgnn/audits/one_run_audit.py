@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dpgnn.accountants.composition import curve
-from dpgnn.accountants.events import compose, parts
+from dpgnn.accountants.events import FixedSizeRoots, compose, parts
 from dpgnn.audits import release_audit, training_audit
-from dpgnn.audits.entry_audit import guarded, of_runs, one_thread
+from dpgnn.audits.entry_audit import guarded, of_runs, one_thread, refuse_other_number
 from dpgnn.audits.findings import Finding
 from dpgnn.audits.request import case_of, claimed_plan
 from dpgnn.audits.statistics import ClaimLine
@@ -40,7 +40,7 @@ def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding,
     found = list(of_runs(request, partial(audit_in_one_run, num_canaries=num_canaries)))
     if found:
         return (*found, _left_out(claimed_plan(request).mechanisms))
-    case = case_of(request)
+    case = _case(request, num_canaries)
     for mechanism in case.plan.mechanisms:
         if mechanism.clipping_norm is not None:
             print(f"{request.label} {mechanism.name}: one run", file=sys.stderr, flush=True)
@@ -55,6 +55,15 @@ def audit_in_one_run(request: AuditRequest, num_canaries: int) -> tuple[Finding,
     return tuple(found)
 
 
+def _case(request: AuditRequest, num_canaries: int) -> Case:
+    """The entry's case; with fixed-size batches its plan is for the roots of all canaries."""
+    case = case_of(request)
+    events = [event for each in case.plan.mechanisms for event, _ in parts(each.event)]
+    if not any(isinstance(event, FixedSizeRoots) for event in events):
+        return case
+    return case_of(request, num_canaries)
+
+
 def _left_out(mechanisms: Sequence[Mechanism]) -> Finding:
     reason = "one-run audits are for clipped sums; run without --one-run"
     names = "+".join(mechanism.name for mechanism in mechanisms)
@@ -62,6 +71,7 @@ def _left_out(mechanisms: Sequence[Mechanism]) -> Finding:
 
 
 def _one(request: AuditRequest, case: Case, mechanism: Mechanism, num_canaries: int) -> Finding:
+    refuse_other_number(request, mechanism)
     start, delta = time.monotonic(), case.plan.claims[0].delta
     steps = min(mechanism.num_steps, request.max_steps)
     (event, _), *_ = parts(mechanism.event)

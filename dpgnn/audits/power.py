@@ -15,6 +15,7 @@ from scipy.stats import binom
 from dpgnn.accountants.composition import curve
 from dpgnn.accountants.events import BestOf, Event, RandomizedResponse, compose, compose_all, parts
 from dpgnn.audits.statistics import ClaimLine
+from dpgnn.core.checks import require
 
 # factors by which noise may be too small; the first detectable one is reported
 FACTORS = (1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
@@ -55,7 +56,12 @@ class Detectable:
 
 
 def weakened(event: Event[Any], factor: float) -> Event[Any]:
-    """The event with its noise divided by a factor; for randomised response, the odds to that power."""
+    """The event with its noise divided by a factor; for randomised response, the odds to that power.
+
+    Raises:
+        ValueError: the factor is not > 0.
+    """
+    require(factor > 0, "factor", "be > 0", factor)
     return compose_all(*(compose(_less(part, factor), count) for part, count in parts(event)))
 
 
@@ -78,7 +84,7 @@ def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> De
     """The smallest violation that the best of some claim tests detects.
 
     The worlds are assumed to differ as in the weakened event, scaled to the share of the sensitivity that the
-    canary reached.
+    canary reached. At a share of 0 the worlds are the same, so nothing is detectable.
 
     Args:
         designs: the tests that were made.
@@ -94,6 +100,7 @@ def detectable(designs: Sequence[Design], whole: Event[Any], delta: float) -> De
                 num_scores=d.num_scores, level=d.level,
             ) >= POWER
             for d, line in zip(designs, lines)
+            if d.attained_share > 0
         )  # fmt: skip
 
     return first_seen(seen, whole, delta)

@@ -44,11 +44,11 @@ class ReleaseAim:
 
 def aim_at_release(case: Case, seed: int) -> ReleaseAim:
     """Choose the records and the direction that best separate pilot runs of the two worlds."""
-    variants = [
-        dataclasses.replace(case, recipe=dataclasses.replace(case.recipe, design=design), kept={})
-        for design in DESIGNS
-    ]
-    variants.append(dataclasses.replace(case, kept={}, opposite_rows=True))
+    variants = []
+    for recipe in case.recipe.labelled():
+        recipes = [dataclasses.replace(recipe, design=design) for design in DESIGNS]
+        variants += [dataclasses.replace(case, recipe=each, kept={}) for each in recipes]
+        variants.append(dataclasses.replace(case, recipe=recipe, kept={}, opposite_rows=True))
     return max((_aimed(variant, seed) for variant in variants), key=lambda found: found[0])[1]
 
 

@@ -85,10 +85,10 @@ class AuditRequest:
         return sha256_json(fields)
 
 
-def case_of(request: AuditRequest) -> Case:
-    """The entry's two worlds and its one plan."""
+def case_of(request: AuditRequest, num_canaries: int = 1) -> Case:
+    """The entry's worlds and its one plan."""
     entry, facts = request.entry, request.facts
-    recipe = recipe_of(entry, facts)
+    recipe = dataclasses.replace(recipe_of(entry, facts), num_canaries=num_canaries)
     if facts is not None:
         plan = _plan_for_data_set(request, recipe, facts)
         if plan is not None:

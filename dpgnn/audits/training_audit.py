@@ -50,6 +50,7 @@ class Aim:
         rows: per-root gradients of G and of G' at `initial`, clipped, float64.
         offsets: projections of those rows.
         rate: probability that a root is in a batch.
+        also: aims at the other records that the canary may have in G'; exact tests hold for them too.
     """
 
     worlds: tuple[Training, Training]
@@ -58,6 +59,7 @@ class Aim:
     rows: tuple[np.ndarray, np.ndarray]
     offsets: tuple[np.ndarray, np.ndarray]
     rate: float
+    also: tuple[Aim, ...] = ()
 
     @property
     def shift(self) -> float:
@@ -75,13 +77,27 @@ class Aim:
         first, second = (Counter(row.tobytes() for row in side) for side in self.rows)
         return (first - second).total(), (second - first).total()
 
+    def changed_roots(self) -> np.ndarray:
+        """int64: the roots of G whose clipped gradient no root of G' has."""
+        other = {row.tobytes() for row in self.rows[1]}
+        return np.flatnonzero([row.tobytes() not in other for row in self.rows[0]])
+
 
 def aim_at(case: Case, mechanism: Mechanism) -> Aim:
     """Capture the mechanism's training in both worlds and choose the weights that separate them best.
 
     A claim holds for every outcome of earlier releases, so the auditor may choose one: new outcomes are drawn
-    while the canary reaches less than half of the sensitivity.
+    while the canary reaches less than half of the sensitivity. Of the records that the canary may have in G'
+    the claim test gets the one that moves the sum furthest; `Aim.also` has the others.
     """
+    recipes = case.recipe.labelled()
+    aims = [_best(dataclasses.replace(case, recipe=recipe), mechanism) for recipe in recipes]
+    best = max(aims, key=Aim.moved)
+    return dataclasses.replace(best, also=tuple(aim for aim in aims if aim is not best))
+
+
+def _best(case: Case, mechanism: Mechanism) -> Aim:
+    """The aim that separates the worlds of one recipe best."""
     rate = _rate(mechanism)
     enough = (mechanism.sensitivity or 0.0) / 2
     first = any(other.clipping_norm is None for other in case.plan.mechanisms)

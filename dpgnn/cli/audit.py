@@ -147,18 +147,26 @@ def _table(findings: Sequence[Finding], key: RunKey, claims: Sequence[Claim]) ->
         words += f" ({other.epsilon:.4g} under {other.relation})"
     rows = [("mechanism", "outcome", "epsilon >=", "detects epsilon >=", "seconds", "note")]
     for finding in findings:
-        bound, seen = finding.lower_bound, finding.detectable
+        bound = finding.lower_bound
         rows.append(
             (
                 finding.mechanism,
                 finding.outcome,
                 "-" if bound is None else f"{bound.epsilon_lower_bound:.3g}",
-                "-" if seen is None or seen.epsilon is None else f"{seen.epsilon:.3g}",
+                _detects(finding),
                 f"{finding.seconds:.0f}",
                 _note(finding),
             )
         )
     return "\n".join([f"audit of {key.folder}: {words}", *_aligned(rows)])
+
+
+def _detects(finding: Finding) -> str:
+    """The detectable epsilon; a dash if no factor is seen or no claim test was made."""
+    seen = finding.detectable
+    if seen is None:
+        return "-" if finding.verdict is None else "not known"
+    return "-" if seen.epsilon is None else f"{seen.epsilon:.3g}"
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -27,7 +27,7 @@ def metrics(
 
     Returns:
         accuracy: fraction of right classes (multiclass) or right labels (multilabel), in [0, 1].
-        micro_f1, macro_f1: in [0, 1]; micro_f1 equals accuracy for multiclass.
+        micro_f1, macro_f1: in [0, 1], 0 without any label; micro_f1 equals accuracy for multiclass.
         per_class_accuracy: recall of each class; None for a class without nodes.
         per_class_count: nodes of each class.
         num_nodes: number of scored nodes.
@@ -48,7 +48,7 @@ def metrics(
     return {
         "accuracy": accuracy,
         "micro_f1": float(micro),
-        "macro_f1": float(f1[both > 0].mean()),
+        "macro_f1": float(f1[both > 0].mean()) if both.any() else 0.0,
         "per_class_accuracy": [float(h / c) if c else None for h, c in zip(hits, counts)],
         "per_class_count": [int(count) for count in counts],
         "num_nodes": len(y),

@@ -94,7 +94,7 @@ def train(
         if len(roots):
             state.step(gradients(parameters, roots) / len(roots))
         else:
-            state.count += 1
+            state.skip()
 
     def row(step: int) -> Row:
         if not torch.isfinite(parameters).all():

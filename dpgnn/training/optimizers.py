@@ -59,6 +59,11 @@ class Optimizer:
             self.parameters.add_(gradient, alpha=-config.lr)
         self._average()
 
+    def skip(self) -> None:
+        """A step without a gradient: the parameters stay and are the step's iterate."""
+        self.count += 1
+        self._average()
+
     def _adam(self, gradient: Tensor) -> None:
         """Kingma and Ba (2015), arXiv:1412.6980, algorithm 1."""
         config, first, second = self.config, self._state["first"], self._state["second"]

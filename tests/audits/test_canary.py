@@ -27,6 +27,36 @@ def test_only_the_canarys_record_and_edges_differ(unit, relation, design):
     assert degree[0] == 3
 
 
+@pytest.mark.parametrize("task", ["multiclass", "multilabel"])
+@pytest.mark.parametrize("unit", ["node", "node-record", "node-bounded", "node-features"])
+@pytest.mark.parametrize("num_canaries", [1, 3])
+def test_a_replaced_canary_has_another_label_and_the_same_one_only_if_asked_for(
+    unit, task, num_canaries
+):
+    recipe = AuditGraph(
+        privacy_unit=unit,
+        relation="replace-one",
+        num_leaves=3,
+        task=task,
+        num_canaries=num_canaries,
+    )
+    for asked in recipe.labelled():
+        ones, twos = asked.world(True)[0].y, asked.world(False)[0].y
+        differ = (ones != twos).reshape(len(ones), -1).any(axis=1)
+        canaries = [] if asked.same_label else asked.canaries.tolist()
+        assert np.flatnonzero(differ).tolist() == canaries
+    assert [asked.same_label for asked in recipe.labelled()] == [False, True]
+    assert not recipe.same_label
+
+
+@pytest.mark.parametrize(
+    ("unit", "relation"), [("edge", "add-remove"), ("node", "null-one"), ("node", "add-remove")]
+)
+def test_other_relations_have_one_recipe(unit, relation):
+    recipe = AuditGraph(privacy_unit=unit, relation=relation, num_leaves=1)
+    assert recipe.labelled() == (recipe,)
+
+
 @pytest.mark.parametrize("relation", ["add-remove", "null-one", "replace-one"])
 def test_mentions_stay_where_a_record_is_its_own_list_alone(relation):
     recipe = AuditGraph(

@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from audit_requests import FACTS, request
+from audit_requests import FACTS, FULL, request
 from helpers import tells
 
 from dpgnn.accountants.events import parts
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import entry_audit, release_audit
 from dpgnn.audits.entry_audit import audit, chunk_scores
+from dpgnn.audits.power import Detectable
 from dpgnn.audits.request import case_of
 from dpgnn.audits.statistics import judge
+from dpgnn.training.gradients import RootGradients
 
 
 @pytest.fixture
@@ -49,6 +51,31 @@ def test_noisy_rows_and_clipped_sums_of_a_release_are_audited(rows):
     )
     assert len(found) == 2
     assert all(finding.passed and finding.verdict is not None for finding in found), found
+
+
+@pytest.mark.usefixtures("few_pilots")
+@pytest.mark.parametrize("method", ["edgerand", "lapgraph", "lpgnet", "pertgraph"])
+def test_what_a_release_of_unknown_share_shows_is_not_known(method):
+    (finding,) = [
+        each
+        for each in audit(request(method, "edge", facts=FACTS))
+        if "noisy release" in each.attack
+    ]
+    assert finding.verdict is not None
+    assert finding.attained_share is None
+    assert finding.detectable is None
+
+
+def test_a_canary_without_influence_shows_nothing(monkeypatch):
+    real = RootGradients.__call__
+    monkeypatch.setattr(
+        RootGradients, "__call__", lambda self, weights, roots: real(self, weights, roots).zero_()
+    )
+    entry_audit.forget()
+    (finding,) = audit(request(options=FULL, num_runs=100, max_steps=4))
+    entry_audit.forget()
+    assert finding.attained_share == 0.0
+    assert finding.detectable == Detectable(noise_factor=None, epsilon=None)
 
 
 NO_NOISE = {

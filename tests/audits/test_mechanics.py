@@ -30,7 +30,7 @@ def audited() -> tuple[Aim, Mechanism]:
 
 def failed(aim: Aim, mechanism: Mechanism, seed: int = 0) -> list[str]:
     found = examine_loop(aim, mechanism, seed=seed, level=0.001, num_steps=20)
-    assert len({check.name for check in found}) == len(found) == 10
+    assert len({check.name for check in found}) == len(found) == 14
     return [check.name for check in found if not check.passed]
 
 
@@ -88,6 +88,20 @@ def test_rows_beyond_the_clipping_norm_are_seen(audited: tuple[Aim, Mechanism]) 
     aim, mechanism = audited
     longer = replace(aim, rows=(1.01 * aim.rows[0], aim.rows[1]))
     assert "clipping" in failed(longer, mechanism)
+
+
+def test_what_only_another_record_of_the_canary_shows_is_seen(
+    audited: tuple[Aim, Mechanism],
+) -> None:
+    aim, mechanism = audited
+    rng = np.random.default_rng(0)
+    other = replace(
+        aim, rows=(aim.rows[0], aim.rows[1] + 1e-3 * rng.normal(size=aim.rows[1].shape))
+    )
+    longer = replace(aim, rows=(1.01 * aim.rows[0], aim.rows[1]))
+    assert failed(replace(aim, also=(aim,)), mechanism) == []
+    assert "changed roots" in failed(replace(aim, also=(other,)), mechanism)
+    assert "clipping" in failed(replace(aim, also=(longer,)), mechanism)
 
 
 def test_a_root_drawn_twice_is_seen(audited: tuple[Aim, Mechanism]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from audit_requests import FULL, request
+from audit_requests import FACTS, FULL, request
 from helpers import tells
 
 from dpgnn.accountants.plan import Budget
 from dpgnn.audits import training_audit
 from dpgnn.audits.one_run_audit import audit_in_one_run
 from dpgnn.audits.request import case_of
+from dpgnn.methods.base import Facts
 
 
 def test_the_bound_is_above_zero_and_stays_below_the_truth() -> None:
@@ -51,6 +52,25 @@ def test_a_release_is_not_run_and_says_which_audit_is_for_it() -> None:
     (finding,) = audit_in_one_run(request("gap", "edge", options={"num_hops": 1}), 12)
     assert finding.mechanism == "aggregate"
     tells(finding.reason, "clipped sums", "--one-run")
+
+
+@pytest.mark.parametrize("facts", [None, FACTS])
+@pytest.mark.parametrize(("method", "unit"), [("dp_gnn", "node-record"), ("dpar", "node")])
+def test_fixed_size_batches_are_planned_for_the_roots_of_all_canaries(
+    method: str, unit: str, facts: Facts | None
+) -> None:
+    asked = request(method, unit, "replace-one", mode="published", facts=facts)
+    (finding,) = [each for each in audit_in_one_run(asked, 16) if each.mechanism == "train"]
+    assert (finding.outcome, finding.reason) == ("passed", "")
+    assert finding.one_run is not None
+    assert finding.one_run.num_canaries == 16
+
+
+def test_fixed_size_batches_are_refused_where_their_number_of_roots_differs() -> None:
+    asked = request("dp_gnn", "node-record", "add-remove", mode="published", facts=FACTS)
+    (finding,) = audit_in_one_run(asked, 16)
+    assert finding.outcome == "not-run"
+    tells(finding.reason, "fixed-size batches", "population-changes")
 
 
 def test_too_few_canaries_say_nothing_and_are_refused() -> None:

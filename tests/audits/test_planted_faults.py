@@ -1,4 +1,4 @@
-"""Ten faults, planted in the running code by name; each is caught by the test that docs/audits.md names.
+"""Faults, planted in the running code by name; each is caught by the test that docs/audits.md names.
 
 Every case is first audited as it is and passes; with the fault in place the named test must fail, and the
 replaced function must have been called.
@@ -52,6 +52,15 @@ def dp_mlp_in_batches() -> AuditRequest:
     return dp_mlp(TRAINING)
 
 
+def dp_mlp_in_few_runs() -> AuditRequest:
+    """For what the claim test cannot see: exact tests watch one run of 40 steps however many there are."""
+    return dp_mlp(TRAINING, num_runs=20)
+
+
+def dp_mlp_replaced() -> AuditRequest:
+    return dp_mlp(relation="replace-one", num_runs=20)
+
+
 def gap() -> AuditRequest:
     options = {
         "num_hops": 1,
@@ -90,6 +99,49 @@ def with_replacement(real: Any) -> Any:
         return np.sort(rng.integers(0, self.num_roots, size))
 
     return draw
+
+
+def size_near(batches: Any, rng: np.random.Generator) -> int:
+    return int(batches.num_roots * batches.sampling_probability + rng.random())
+
+
+def one_size(real: Any) -> Any:
+    def draw(self: Any, *, rng: np.random.Generator) -> np.ndarray:
+        return np.sort(rng.choice(self.num_roots, size_near(self, rng), replace=False))
+
+    return draw
+
+
+def in_turn(real: Any) -> Any:
+    """Roots in one order, each as often as all others, without a coin."""
+    place = [0]
+
+    def draw(self: Any, *, rng: np.random.Generator) -> np.ndarray:
+        size = size_near(self, rng)
+        found = (place[0] + np.arange(size)) % self.num_roots
+        place[0] = (place[0] + size) % self.num_roots
+        return np.sort(found)
+
+    return draw
+
+
+def the_last(real: Any) -> Any:
+    def draw(self: Any, *, rng: np.random.Generator) -> np.ndarray:
+        return np.arange(self.num_roots - size_near(self, rng), self.num_roots)
+
+    return draw
+
+
+def balanced_classes(real: Any) -> Any:
+    """Each clipped gradient is divided by the private number of training nodes of its class."""
+
+    def summed(self: Any, parameters: Any, roots: np.ndarray) -> Any:
+        y = np.asarray(self.trees.y)
+        own = [np.asarray(roots)[y[roots] == label] for label in range(int(y.max()) + 1)]
+        sizes = np.maximum(np.bincount(y), 1)
+        return sum(real(self, parameters, each).clone() / n for each, n in zip(own, sizes))
+
+    return summed
 
 
 def realised_divisor(real: Any) -> Any:
@@ -166,6 +218,22 @@ FAULTS = {
     "batch with replacement": Fault(
         target="dpgnn.samplers.batches:PoissonBatches", attribute="draw", plant=with_replacement,
         request=dp_mlp_in_batches, noticed=fails("batch without replacement"),
+    ),
+    "batches of one size": Fault(
+        target="dpgnn.samplers.batches:PoissonBatches", attribute="draw", plant=one_size,
+        request=dp_mlp_in_few_runs, noticed=fails("spread of batch sizes"),
+    ),
+    "roots taken in turn": Fault(
+        target="dpgnn.samplers.batches:PoissonBatches", attribute="draw", plant=in_turn,
+        request=dp_mlp_in_few_runs, noticed=fails("fresh batches"),
+    ),
+    "same roots in every step": Fault(
+        target="dpgnn.samplers.batches:PoissonBatches", attribute="draw", plant=the_last,
+        request=dp_mlp_in_few_runs, noticed=fails("share of every root"),
+    ),
+    "classes balanced by private counts": Fault(
+        target="dpgnn.training.gradients:RootGradients", attribute="__call__", plant=balanced_classes,
+        request=dp_mlp_replaced, noticed=fails("changed roots"),
     ),
     "noise reused": Fault(
         target="dpgnn.training.dp_sgd", attribute="add_noise", plant=same_noise,

@@ -81,6 +81,15 @@ def test_what_too_few_runs_cannot_see_is_said_to_be_unseen() -> None:
     assert (none.noise_factor, none.epsilon) == (None, None)
 
 
+def test_worlds_that_do_not_differ_show_nothing() -> None:
+    none = detectable([design(4000, share=0.0)], GAUSSIAN, DELTA)
+    assert (none.noise_factor, none.epsilon) == (None, None)
+    # another test of the same worlds may have a share
+    assert detectable([design(4000, share=0.0), design(4000)], GAUSSIAN, DELTA).epsilon is not None
+    with pytest.raises(ValueError, match=r"factor must be > 0, got 0\.0"):
+        weakened(GAUSSIAN, 0.0)
+
+
 def test_the_reported_epsilon_is_that_of_all_steps_with_the_seen_noise() -> None:
     whole = compose(GAUSSIAN, 9)
     found = detectable([design(4), design(4000)], whole, DELTA)

@@ -102,6 +102,15 @@ def test_with_coins_the_score_is_the_ratio_of_two_mixtures() -> None:
     assert np.allclose(score(middles[kept]), ratio, atol=0.15)
 
 
+def test_a_replaced_canary_is_tried_with_both_labels_and_the_larger_shift_is_tested() -> None:
+    case = case_of(request("dp_mlp", "node", "replace-one", FULL))
+    aim = aim_at(case, case.plan.mechanism(STAGE))
+    (other,) = aim.also
+    assert aim.moved() >= other.moved()
+    labels = [[world.gradients.trees.y for world in each.worlds] for each in (aim, other)]
+    assert sorted(int((y != z).sum()) for y, z in labels) == [0, 1]
+
+
 def test_a_rate_is_that_of_the_event() -> None:
     fixed = {"width": 4, "max_degree": 2, "training": {"num_steps": 4, "expected_batch_size": 9}}
     asked = request("dp_gnn", "node-record", "replace-one", fixed, mode="published", facts=FACTS)

@@ -2,12 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from helpers import TOY, tells
 
 from dpgnn.__main__ import main
+from dpgnn.audits.findings import Finding
+from dpgnn.audits.power import Detectable
+from dpgnn.cli.audit import _detects
 from dpgnn.core.storage import read_json
 from dpgnn.methods.shared import exact_cells
 from dpgnn.report.tables.claims_table import audits_table, read_audits
@@ -49,6 +53,19 @@ def test_an_audit_is_written_and_joins_the_report(prepared: Path, capsys) -> Non
     assert row.num_trials == 16
     assert re.search(r"^train +passed ", capsys.readouterr().out, re.MULTILINE)
     assert not list((prepared / "work").rglob("*.safetensors"))
+
+
+def test_the_table_says_what_is_not_known() -> None:
+    verdict: Any = object()
+    made = {"mechanism": "edges", "attack": "two worlds", "verdict": verdict}
+    seen = [
+        Detectable(noise_factor=2.0, epsilon=3.456),
+        Detectable(noise_factor=None, epsilon=None),
+    ]
+    assert [_detects(Finding(**made, detectable=each)) for each in (*seen, None)] == [
+        "3.46", "-", "not known",
+    ]  # fmt: skip
+    assert _detects(Finding(mechanism="edges", attack="none", verdict=None)) == "-"
 
 
 def test_a_repeat_has_seeds_of_its_own_and_stands_beside_the_first(prepared: Path) -> None:

@@ -32,6 +32,11 @@ def test_multilabel_metrics_agree_with_scikit_learn() -> None:
     assert found["accuracy"] == pytest.approx(((logits > 0) == y).mean())
 
 
+def test_without_a_true_or_predicted_label_both_f1_are_zero() -> None:
+    found = metrics(-np.ones((3, 2)), np.zeros((3, 2), np.uint8), task="multilabel", num_classes=2)
+    assert (found["micro_f1"], found["macro_f1"], found["accuracy"]) == (0.0, 0.0, 1.0)
+
+
 @pytest.mark.parametrize("name", ["ogbn-arxiv", "ogbn-products", "ogbn-mag"])
 def test_accuracy_is_what_the_ogb_evaluator_says(name: str) -> None:
     from ogb.nodeproppred import Evaluator

@@ -93,10 +93,12 @@ def test_without_scores_to_select_on_the_last_weights_are_kept(make_problem, str
     assert len(history) == 4
 
 
-def test_an_empty_batch_changes_nothing(make_problem, streams, quiet):
+@pytest.mark.parametrize("average_last", [0.0, 0.5, 1.0])
+def test_an_empty_batch_changes_nothing(make_problem, streams, quiet, average_last):
     problem = make_problem(0)
     run = PlainRun(num_steps=3, batches=PoissonBatches(9, 0.0))
-    after, _ = go(problem, run, streams, quiet)
+    config = OptimizerConfig(name="sgd", average_last=average_last)
+    after, _ = go(problem, run, streams, quiet, optimizer=config)
     assert torch.equal(after, problem.parameters.float())
 
 

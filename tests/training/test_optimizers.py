@@ -76,6 +76,17 @@ def test_the_average_is_that_of_the_last_iterates():
     torch.testing.assert_close(optimizer.result(), path.mean(dim=0))
 
 
+def test_a_skipped_step_counts_as_an_iterate_that_stays():
+    config = OptimizerConfig(name="sgd", lr=1.0, average_last=0.5)
+    optimizer = Optimizer(config, torch.zeros(1), 4)
+    optimizer.step(torch.tensor([-4.0]))
+    optimizer.step(torch.tensor([-6.0]))
+    optimizer.skip()
+    assert (optimizer.count, float(optimizer.result())) == (3, 10.0)
+    optimizer.step(torch.tensor([-2.0]))
+    assert float(optimizer.result()) == 11.0
+
+
 def test_before_averaging_begins_the_iterate_is_the_result():
     config = OptimizerConfig(name="sgd", lr=0.1, average_last=0.5)
     optimizer = Optimizer(config, torch.zeros(2), 10)

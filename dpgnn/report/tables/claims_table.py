@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dpgnn.accountants.implications import notion, notion_implies
+from dpgnn.audits.findings import CHOICE_ATTACK
 from dpgnn.core.checks import require
 from dpgnn.core.checksums import check
 from dpgnn.core.grouping import grouped
@@ -187,7 +188,8 @@ def audits_table(
             "A lower bound far below the claim does not prove the claim; one above it disproves it. "
             "Outcome: failed is an accusation; not-run means that no test was possible. Detects: the "
             "smallest true ε that the claim tests would have accused with probability 0.8, at the share of "
-            f"the sensitivity that the canary reached (Reached).{family}"
+            "the sensitivity that the canary reached (Reached); not known, and left out, for a release whose "
+            f"share is not known.{family}"
         ),
         columns=columns_of(AuditRow),
         rows=rows,
@@ -206,10 +208,18 @@ def _audit_row(
         label=titles.get(str(key["entry"]), key["entry"]), repeat=key.get("repeat"),
         attack=audit.get("attack"), outcome=outcome, note=note,
         epsilon_lower_bound=audit.get("epsilon_lower_bound"),
-        detectable_epsilon=audit.get("detectable_epsilon"),
+        detectable_epsilon=_detectable(audit),
         attained=audit.get("attained_share_of_sensitivity"),
         confidence=audit.get("confidence"), num_trials=audit.get("num_trials"),
     )  # fmt: skip
+
+
+def _detectable(audit: Mapping[str, Any]) -> float | None:
+    """The stated one; None for a release whose share is not known, where older files take the whole."""
+    known = audit.get("attained_share_of_sensitivity") is not None
+    if not known and not str(audit.get("attack")).endswith(CHOICE_ATTACK):
+        return None
+    return audit.get("detectable_epsilon")
 
 
 def _corrected(

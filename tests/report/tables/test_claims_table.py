@@ -112,6 +112,24 @@ def test_the_largest_lower_bound_of_the_audits_joins(
 
 
 @pytest.mark.parametrize(
+    ("attack", "share", "shown"),
+    [
+        ("select: two worlds, canary, the noisy release", None, None),
+        ("aggregate: two worlds, canary, the noisy release", 0.9, 3.5),
+        ("train: two worlds, canary, all iterates seen", 0.0, 3.5),
+        ("choice: two worlds, the best of runs drawn from their planned losses", None, 3.5),
+        (None, None, None),
+    ],
+)
+def test_what_is_detected_at_an_unknown_share_is_not_shown(
+    attack: str | None, share: float | None, shown: float | None
+) -> None:
+    stated = {"attack": attack, "attained_share_of_sensitivity": share, "detectable_epsilon": 3.5}
+    (row,) = audits_table([{"key": KEY, "epsilon_lower_bound": 0.0, **stated}]).rows
+    assert (row.detectable_epsilon, row.attained) == (shown, share)
+
+
+@pytest.mark.parametrize(
     "change", [{"relation": "null-one"}, {"claimed_epsilon": 3.0}, {"delta": 0.25}]
 )
 def test_an_audit_of_an_entry_that_was_changed_since_measures_nothing(
