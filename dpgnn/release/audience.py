@@ -25,7 +25,7 @@ NODES = 3
 
 def audience(
     entry: Entry, facts: Facts, released: str, tensors: Mapping[str, Tensor]
-) -> dict[str, str]:
+) -> dict[str, str] | None:
     """What `predict` says of its answers, for a stand-in of the model that has none of its numbers.
 
     Guarantee: reads method, options, sizes and what the claim releases, and of the tensors only which
@@ -39,12 +39,13 @@ def audience(
         tensors: that the model releases.
 
     Returns:
-        answers and note, as in a record.
+        answers and note, as in a record; None for a method that does not state its tensors.
     """
     entry = _without_module(trained(entry, tensors)[0])
     small = replace(facts, num_nodes=NODES, declared=True)
     found = expected(entry, small, released, {})
-    assert found is not None
+    if found is None:
+        return None
     fitted = Fitted(state=_ones(found.state), kept=_ones(found.kept))
     graph = graph_of(
         SimpleNamespace(x=np.zeros((NODES, facts.num_features)), edge_index=np.array([[0, 1], [1, 0]])),

@@ -39,19 +39,17 @@ def expected(
         tensors: of a model, released and kept.
 
     Returns:
-        names and shapes; None for a network that is a user's own code, whose tensors only that code knows.
+        names and shapes; None for a network that is a user's own code, whose tensors only that code knows,
+        and for a method that does not state them.
 
     Raises:
-        ValueError: the chosen candidate does not exist, the number of rows is not that of the facts, or the
-            method's tensors are not stated.
+        ValueError: the chosen candidate does not exist, or the number of rows is not that of the facts.
     """
     import torch
 
     entry, chosen = trained(entry, tensors)
-    if getattr(entry.options, "module", ""):
+    if getattr(entry.options, "module", "") or entry.method not in TENSORS:
         return None
-    remedy = "name its tensors there, so that a bundle with others is refused"
-    require(entry.method in TENSORS, entry.method, "be in release/shapes.py", "no entry", remedy)
     known, found = facts.num_nodes, tensors
     named = ("encoder.weight",) if entry.method == "dpdgc" else BY_NODE
     rows = next((len(found[n]) for n in named if n in found and found[n].ndim), known)
@@ -79,7 +77,7 @@ def check_exact(
         kept: rows that stay with the owner; none where a model was handed on without them.
 
     Returns:
-        whether they could be compared; not those of a user's own module.
+        whether they could be compared; not those of a user's own module or of a method that states none.
 
     Raises:
         ValueError: a tensor is missing, of another shape, or not the method's; names it.

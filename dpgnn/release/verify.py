@@ -149,7 +149,13 @@ def _tensors(model: Model) -> Check:
         return Check(what="tensors", state="ok", note=f"only those that the method makes: {names}")
     if not model.record.claims:
         return Check(what="tensors", state="not checked", note="no claim says what may be let out")
-    note = f"only the owner's own code, which is not run here, knows its tensors: {names}"
+    own = model.record.entry["options"].get("module")
+    who = (
+        "the owner's own code, which is not run here,"
+        if own
+        else f"{model.entry.method}, which states none,"
+    )
+    note = f"only {who} knows its tensors: {names}"
     return Check(what="tensors", state="not checked", note=note)
 
 
@@ -160,6 +166,9 @@ def _answers(model: Model) -> Check:
         return Check(what="answers", state="ok", note="for nobody: the model claims no privacy")
     released = str(model.record.claims[0]["released"])
     told = audience(model.entry, model.facts, released, model.state)
+    if told is None:
+        note = f"{model.entry.method} does not state its tensors, so nothing says who may see an answer"
+        return Check(what="answers", state="not checked", note=note)
     same("prediction", told, dict(model.record.prediction))
     return Check(what="answers", state="ok", note=f"{told['answers']}, as method and options say")
 

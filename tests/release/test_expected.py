@@ -17,6 +17,7 @@ from models_in_memory import data_of, small
 
 import dpgnn
 from dpgnn import methods
+from dpgnn.release import expected as expected_module
 from dpgnn.release.audience import audience
 from dpgnn.release.bundle import OWN_ROWS, ROWS_FOR, check_released, save
 from dpgnn.release.expected import expected, looks_up
@@ -153,3 +154,16 @@ def test_rows_of_an_owner_are_refused_for_a_method_that_keeps_none(tmp_path: Pat
     assert not (tmp_path / "bundle").exists()
     assert not dataclasses.replace(model, kept={"logits": torch.zeros(60, 2)}).knows_nodes
     assert load(save(model, tmp_path / "whole")).kept == {}
+
+
+def test_of_a_method_that_states_no_tensors_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fitted("dp_mlp", "node")
+    monkeypatch.setattr(expected_module, "TENSORS", {})
+    save(model, tmp_path / "bundle")
+    found = {check.what: check for check in verify(tmp_path / "bundle")}
+    assert found["tensors"].state == found["answers"].state == "not checked"
+    tells(found["tensors"].note, "dp_mlp, which states none")
+    tells(found["answers"].note, "does not state its tensors")
+    assert not [check for check in found.values() if check.state == "wrong"]
