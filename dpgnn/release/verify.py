@@ -33,6 +33,7 @@ from dpgnn.run.specification import entry_code
 State = Literal["ok", "wrong", "not checked"]
 # relative tolerance between two grids of losses
 SLACK = 1.005
+OWN_CODE = "the owner's own code, which is not run here,"
 UNSIGNED = "no signature: whoever changes numbers and checksums together is found by the plan alone"
 
 
