@@ -67,6 +67,21 @@ def test_a_module_that_clips_itself_in_a_hook_is_caught_by_its_gradients() -> No
     assert "conv" in text
 
 
+@pytest.mark.parametrize(
+    ("what", "limit", "layer"),
+    [("edges", 200, "OfBatch.conv"), ("edges", 4000, "OfBatch.conv"), ("places", 40, "OfBatch.conv"),
+     ("places", 4000, "OfBatch.conv"), ("size", 300, "OfBatch must"), ("size", 4000, "OfBatch must")],
+)  # fmt: skip
+def test_a_forward_that_reads_the_size_of_the_batch_is_refused(
+    what: str, limit: int, layer: str
+) -> None:
+    """A few small trees do not show it; as many as the largest chunk holds do."""
+    torch.manual_seed(0)
+    text = refusal(own_modules.OfBatch(what, limit))
+    assert layer in text
+    tells(text, "that tree alone", "no len(x)")
+
+
 class Narrow(nn.Module):
     """Returns too few columns."""
 
