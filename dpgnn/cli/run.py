@@ -70,6 +70,8 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.study.workflow import Workflow
 
     path = driver.study_file(args.study, root=Path())
+    if not path.exists():
+        driver.check_checkout(Path())
     if args.file:
         print(path)
         return 0
@@ -83,6 +85,7 @@ def main(args: argparse.Namespace) -> int:
     if args.estimate:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
+    driver.check_checkout(Path())
     driver.check_profile(args.snakemake, Path())
     for folder in (Path("work"), Path("logs"), *_written(study)):
         check_writable(folder)

@@ -42,7 +42,18 @@ SHOWS = DRY | {
 }
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
 STOPPED = 130  # the exit status after Ctrl-C, as in shells
+CLONE = "go to a clone of the repository; `dpgnn.fit` needs none"
 _claimed = ExitStack()
+
+
+def check_checkout(root: Path) -> None:
+    """Refuse a folder without the Snakefile, which an installed package does not have.
+
+    Raises:
+        ValueError: `root` is no checkout of the repository.
+    """
+    there = (root / "Snakefile").exists()
+    require(there, "the folder of `dpgnn run`", "hold the Snakefile", str(root.resolve()), CLONE)
 
 
 def study_file(name: str, *, root: Path) -> Path:
@@ -80,6 +91,7 @@ def study_file(name: str, *, root: Path) -> Path:
         remedy = f"did you mean {Path(name).parent / close[0]}?" if close and not near else remedy
         known_too = f"studies by name: {', '.join(known)}"
         fail("study file", "exist", name, remedy or known_too)
+    remedy = remedy or ("" if (root / "Snakefile").exists() else CLONE)
     fail("study", f"be a YAML file or one of {', '.join(known)}", name, remedy)
 
 
