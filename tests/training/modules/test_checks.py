@@ -56,6 +56,16 @@ def test_layers_that_act_on_each_row_are_taken(layer: nn.Module) -> None:
     assert validate(ModuleNetwork(config, With(layer)), num_nodes=77).way == "rows"
 
 
+@pytest.mark.parametrize("conv", own_modules.CONVS)
+@pytest.mark.parametrize("num_hops", [1, 2])
+def test_every_convolution_of_the_page_is_taken_at_every_depth(conv: str, num_hops: int) -> None:
+    """Also where the zero rows of other roots decide whether a root's are kept."""
+    torch.manual_seed(0)
+    module = (own_modules.OneHop, own_modules.TwoHops)[num_hops - 1](7, 4, conv)
+    config = ModuleConfig(num_features=7, num_outputs=4, num_hops=num_hops)
+    assert validate(ModuleNetwork(config, module)).way == "rows"
+
+
 def test_a_convolution_that_caches_its_edges_is_refused() -> None:
     assert "conv._cached_edge_index must not be written" in refusal(With(nn.ReLU(), cached=True))
 
