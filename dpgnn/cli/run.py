@@ -70,8 +70,6 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.study.workflow import Workflow
 
     path = driver.study_file(args.study, root=Path())
-    if not path.exists():
-        driver.check_checkout(Path())
     if args.file:
         print(path)
         return 0

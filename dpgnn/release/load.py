@@ -59,9 +59,10 @@ def _made(model: Model, kind: type) -> Any:
     from dpgnn.models.modules import ModuleConfig, module_network
 
     facts, options = model.facts, model.entry.options
+    task: Any = facts.task
     asked = ModuleConfig(
         num_features=getattr(options, "projection", None) or facts.num_features,
-        num_outputs=facts.num_classes, num_hops=getattr(options, "num_hops", 1), task=facts.task,
+        num_outputs=facts.num_classes, num_hops=getattr(options, "num_hops", 1), task=task,
     )  # fmt: skip
     return module_network(asked, module_named(kind, None)["module"], {}, "").module
 

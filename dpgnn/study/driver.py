@@ -67,9 +67,11 @@ def study_file(name: str, *, root: Path) -> Path:
         relative to `root`.
 
     Raises:
-        ValueError: neither a known study nor a file; lists what exists.
+        ValueError: neither a known study nor a file (lists what exists), or `quick` outside a checkout.
     """
     if name == "quick":
+        if not (root / "config.yaml").exists():
+            check_checkout(root)
         return Path("config.yaml")
     path = Path("workflow") / "studies" / f"{name}.yaml"
     if (root / path).exists():

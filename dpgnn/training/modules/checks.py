@@ -248,7 +248,9 @@ def _of_root(each: Rows | Tensor, root: int) -> Tensor:
         return each[root].clone()
     span = slice(int(each.ptr[root]), int(each.ptr[root + 1]))
     a, g = each.a[span], each.g[span]
-    adds = (g != 0).any(dim=1)  # rows of zeros add nothing; they are kept or not for all roots together
+    adds = (g != 0).any(
+        dim=1
+    )  # rows of zeros add nothing; they are kept or not for all roots together
     return torch.cat([a[adds], g[adds]], dim=1)
 
 
