@@ -83,7 +83,6 @@ def main(args: argparse.Namespace) -> int:
     if args.estimate:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
-    driver.check_checkout(Path())
     driver.check_profile(args.snakemake, Path())
     for folder in (Path("work"), Path("logs"), *_written(study)):
         check_writable(folder)

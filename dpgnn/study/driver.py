@@ -146,8 +146,9 @@ def check_profile(flags: Sequence[str], root: Path) -> None:
         root: the folder of the workflow.
 
     Raises:
-        ValueError: the folder has no configuration; names those that there are.
+        ValueError: the folder has no configuration (names those that there are), or `root` is no checkout.
     """
+    check_checkout(root)
     words = [part for flag in flags for part in flag.split("=", 1)]
     for flag, profile in itertools.pairwise(words):
         if flag == "--workflow-profile" and profile != "none":
