@@ -198,3 +198,29 @@ class ClipsItself(nn.Module):
         if h.requires_grad:
             h.register_hook(self._clip)
         return self.out(h)
+
+
+class OfBatch(nn.Module):
+    """Its forward depends on the size of the batch, in chunks larger than `limit` alone.
+
+    Args:
+        what: edges (reads at most so many), places (adds 1 to later rows), size (doubles in larger chunks),
+            backward (doubles gradients in larger chunks).
+        limit: rows or edges.
+    """
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__()
+        self.conv, self.out = pyg.SAGEConv(7, 8), nn.Linear(8, 4)
+        self.what, self.limit = what, limit
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if self.what == "edges":
+            edge_index = edge_index[:, : self.limit]
+        if self.what == "places":
+            x = x + (torch.arange(len(x)) >= self.limit).to(x)[:, None]
+        h = torch.tanh(self.conv(x, edge_index))
+        large = len(x) > self.limit
+        if self.what == "backward" and large and h.requires_grad:
+            h.register_hook(lambda gradient: 2.0 * gradient)
+        return self.out(h) * (2.0 if self.what == "size" and large else 1.0)

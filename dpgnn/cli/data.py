@@ -41,6 +41,15 @@ def add_parser(subparsers: Any) -> None:
     statistics.add_argument("--out", type=Path, help="a .md or .csv file; without it, printed")
     statistics.set_defaults(func=main)
 
+    _add_study(actions)
+    _add_partition(actions)
+    _add_estimate(actions)
+    validate = actions.add_parser("validate", help="list all problems of a graph")
+    validate.add_argument("path", type=Path, help="a folder made by `prepare`, or your own graph")
+    validate.set_defaults(func=main)
+
+
+def _add_study(actions: Any) -> None:
     study = actions.add_parser("study", help="write a small study of one data set, to start from")
     study.add_argument("name", help="a data set's name, or a folder below data/own")
     study.add_argument("--out", type=Path, required=True, help="the YAML file to write")
@@ -48,12 +57,6 @@ def add_parser(subparsers: Any) -> None:
         "--release", action="store_true", help="a study of one private model for release"
     )
     study.set_defaults(func=main)
-
-    _add_partition(actions)
-    _add_estimate(actions)
-    validate = actions.add_parser("validate", help="list all problems of a graph")
-    validate.add_argument("path", type=Path, help="a folder made by `prepare`, or your own graph")
-    validate.set_defaults(func=main)
 
 
 def _add_partition(actions: Any) -> None:
@@ -195,12 +198,15 @@ def _partition(args: argparse.Namespace) -> int:
 
 def _validate(args: argparse.Namespace) -> int:
     from dpgnn.data.custom.read import problems_of, warnings_of
+    from dpgnn.data.custom.summary import summary_of
     from dpgnn.data.datasets import OWN_FOLDER, entry_of
+    from dpgnn.data.datasets.template import check_name
 
     problems = problems_of(args.path)
     if args.path.is_dir() and args.path.resolve().parent == OWN_FOLDER.resolve():
         try:
-            entry_of(args.path.name)
+            entry_of(args.path.resolve().name)
+            check_name(args.path.resolve().name)
         except ValueError as error:
             problems = [*problems, str(error)]
     for warning in [] if problems else warnings_of(args.path):
@@ -210,6 +216,6 @@ def _validate(args: argparse.Namespace) -> int:
     print(
         f"{args.path}: {count(len(problems), 'problem')}"
         if problems
-        else f"{args.path}: no problems found"
+        else f"{args.path}: no problems found; {summary_of(args.path)}"
     )
     return 1 if problems else 0

@@ -85,7 +85,7 @@ def setting_of(args: argparse.Namespace) -> Any:
 
     from dpgnn.core import config
     from dpgnn.core.checks import fail
-    from dpgnn.data.splits import SplitConfig
+    from dpgnn.data.splits import SplitConfig, check_read
 
     try:
         values = json.loads(args.setting_json)
@@ -95,4 +95,6 @@ def setting_of(args: argparse.Namespace) -> Any:
         fail("--setting-json", "be a JSON object", args.setting_json)
     given = {field: getattr(args, field) for field in FLAGS}
     values |= {field: value for field, value in given.items() if value is not None}
-    return config.read(SplitConfig, values, "setting")
+    found = config.read(SplitConfig, values, "setting")
+    check_read(values, "setting")
+    return found

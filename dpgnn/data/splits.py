@@ -38,6 +38,14 @@ REMEDIES: Mapping[Kind, str] = {
     "caribou": "lower min_class_size, or use kind random",
     "membership": "lower num_per_class",
 }
+# kinds that read a key; every kind reads the others
+READ_BY: Mapping[str, tuple[Kind, ...]] = {
+    "train_fraction": ("random", "clustered"),
+    "val_fraction": ("random", "clustered"),
+    "num_per_class": ("per_class", "membership"),
+    "num_val": ("per_class",),
+    "num_test": ("per_class", "membership"),
+}
 NO_NODES = np.zeros(0, dtype=np.int64)
 
 
@@ -117,6 +125,27 @@ class SplitConfig:
     def reads_edges(self) -> bool:
         """Whether drawing the split reads edges."""
         return self.kind == "clustered" or self.drop_isolated
+
+
+def check_read(stated: Mapping[str, Any], path: str) -> None:
+    """Refuse keys of a setting that its kind does not read, such as sizes where the kind was forgotten.
+
+    Args:
+        stated: the setting as a study states it; one that states the kind and all sizes is a whole
+            configuration, as `SplitConfig.stated` gives it, and is taken.
+        path: where it stands, for the message.
+
+    Raises:
+        ValueError: names the key and the kinds that read it.
+    """
+    kind = stated.get("kind", SplitConfig.kind)
+    if kind not in KINDS or {"kind", *READ_BY} <= stated.keys():
+        return
+    for key in stated:
+        kinds = READ_BY.get(key, KINDS)
+        given = f"kind is {kind}" + ("" if "kind" in stated else ", since none is stated")
+        require(kind in kinds, f"{path}.{key}", "be left out, or be read by the kind", stated[key],
+                f"{key} is read by {' and '.join(kinds)} only, {given}")  # fmt: skip
 
 
 # the settings of the papers by name; ogbn and Reddit have a public split

@@ -13,6 +13,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from dpgnn.core.checks import fail, require
 from dpgnn.methods.base import Method
 
 TABLE: dict[str, str] = {
@@ -46,12 +47,15 @@ def get(name: str) -> Method:
         name: name in the table, or title such as DP-GNN.
 
     Raises:
-        ValueError: unknown; suggests similar names and lists all.
+        ValueError: unknown; suggests similar names and lists all. Or its module has no METHOD of this name.
     """
     name = name if name in TABLE else name_of(name)
-    method = importlib.import_module(TABLE[name]).METHOD
-    assert isinstance(method, Method)
-    assert method.name == name
+    method = getattr(importlib.import_module(TABLE[name]), "METHOD", None)
+    where = f"METHOD of {TABLE[name]}"
+    if not isinstance(method, Method):
+        fail(where, "be a Method", type(method).__name__, "see docs/add_a_method.md")
+    remedy = "its line in methods.TABLE and its name must be the same"
+    require(method.name == name, f"name of {where}", f"be {name}", method.name, remedy)
     return method
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from dpgnn.accountants.claims import Answers
 from dpgnn.accountants.plan import Budget, Ledger, Plan
@@ -182,6 +182,9 @@ class Prediction:
     logits: torch.Tensor
     answers: Answers
     note: str = ""
+
+    def __post_init__(self) -> None:
+        one_of("answers of a prediction", self.answers, get_args(Answers))
 
 
 def own_features_only(entry: Entry, logits: torch.Tensor) -> Prediction:

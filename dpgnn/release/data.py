@@ -81,6 +81,10 @@ def graph_of(
     """
     if isinstance(data, Graph):
         return data
+    for unread in ("edge_weight", "edge_attr"):
+        given = getattr(data, unread, None)
+        remedy = f"edges carry no weights or features here; leave it out: data.{unread} = None"
+        require(given is None, f"data.{unread}", "be left out", _size_of(given), remedy)
     x = _features(data)
     edges = _array(data, "edge_index")
     whole = edges.ndim == 2 and len(edges) == 2 and edges.dtype.kind in "iu"
@@ -123,6 +127,10 @@ def positions(nodes: Sequence[int] | np.ndarray | Any, num_nodes: int) -> np.nda
     outside = asked[(asked < 0) | (asked >= num_nodes)]
     require(not outside.size, "nodes", f"lie in 0..{num_nodes - 1}", outside[:1].tolist())
     return asked.astype(np.int64)
+
+
+def _size_of(value: Any) -> str:
+    return f"{type(value).__name__} {tuple(getattr(value, 'shape', ()))}"
 
 
 def _features(data: Any) -> Any:

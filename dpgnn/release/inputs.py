@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from dpgnn import methods
@@ -138,6 +139,11 @@ def entry_of(
         ValueError: the method does not support them, or an option is wrong.
     """
     found = methods.get(method)
+    for name in ("module", "module_options"):
+        remedy = "only dp_gnn takes a module in place of its network"
+        takes = name in {field.name for field in fields(found.config)}
+        require(takes or name not in options, name, f"be left out with method {method}",
+                options.get(name), remedy)  # fmt: skip
     private = mode != "nonprivate"
     pairs = [pair for pair in found.supports if unit in (None, pair.privacy_unit)]
     if private and pairs:

@@ -17,6 +17,7 @@ from dpgnn.release.bundle import (
     read_tensors,
 )
 from dpgnn.release.certificate import record_in
+from dpgnn.release.inputs import module_named
 from dpgnn.release.model import Model
 from dpgnn.release.released import Names
 
@@ -30,7 +31,8 @@ def load(folder: str | Path, *, module: Any = None) -> Model:
     Args:
         folder: the bundle; its checksums are compared, `dpgnn verify` checks more.
         module: the torch.nn.Module that was given to `fit`, built anew; its weights are replaced by the
-            bundle's. Not needed if `fit` was given a class or a name.
+            bundle's. Its class is made with the numbers of features and classes, as by `fit`. Not needed if
+            `fit` was given a class or a name.
 
     Raises:
         ValueError: a file is missing or was changed, or the module has other tensors.
@@ -55,11 +57,30 @@ def load(folder: str | Path, *, module: Any = None) -> Model:
     return model
 
 
+def _made(model: Model, kind: type) -> Any:
+    """A module of a class, with the numbers of features and classes filled in."""
+    from dpgnn.models.modules import ModuleConfig, module_network
+
+    facts, options = model.facts, model.entry.options
+    task: Any = facts.task
+    asked = ModuleConfig(
+        num_features=getattr(options, "projection", None) or facts.num_features,
+        num_outputs=facts.num_classes, num_hops=getattr(options, "num_hops", 1), task=task,
+    )  # fmt: skip
+    return module_network(asked, module_named(kind, None)["module"], {}, "").module
+
+
 def _stand_in(model: Model, module: Any) -> None:
     """Use a module in place of the one that was fitted in another process."""
     from dpgnn.models.modules import check_module, name_of, stand_in
 
     stated = model.record.entry["options"]
+    if isinstance(module, type):
+        if module_named(module, None)["module"] == stated.get("module") and not stated.get(
+            "module_given"
+        ):
+            return  # the bundle finds its class by name
+        module = _made(model, module)
     rule = "be left out: the model was not fitted with a module in memory"
     require(bool(stated.get("module_given")), "module", rule, type(module).__name__)
     check_module(module, type(module).__name__)

@@ -42,7 +42,18 @@ SHOWS = DRY | {
 }
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
 STOPPED = 130  # the exit status after Ctrl-C, as in shells
+CLONE = "go to a clone of the repository; `dpgnn.fit` needs none"
 _claimed = ExitStack()
+
+
+def check_checkout(root: Path) -> None:
+    """Refuse a folder without the Snakefile, which an installed package does not have.
+
+    Raises:
+        ValueError: `root` is no checkout of the repository.
+    """
+    there = (root / "Snakefile").exists()
+    require(there, "the folder of `dpgnn run`", "hold the Snakefile", str(root.resolve()), CLONE)
 
 
 def study_file(name: str, *, root: Path) -> Path:
@@ -56,9 +67,11 @@ def study_file(name: str, *, root: Path) -> Path:
         relative to `root`.
 
     Raises:
-        ValueError: neither a known study nor a file; lists what exists.
+        ValueError: neither a known study nor a file (lists what exists), or `quick` outside a checkout.
     """
     if name == "quick":
+        if not (root / "config.yaml").exists():
+            check_checkout(root)
         return Path("config.yaml")
     path = Path("workflow") / "studies" / f"{name}.yaml"
     if (root / path).exists():
@@ -80,6 +93,7 @@ def study_file(name: str, *, root: Path) -> Path:
         remedy = f"did you mean {Path(name).parent / close[0]}?" if close and not near else remedy
         known_too = f"studies by name: {', '.join(known)}"
         fail("study file", "exist", name, remedy or known_too)
+    remedy = remedy or ("" if (root / "Snakefile").exists() else CLONE)
     fail("study", f"be a YAML file or one of {', '.join(known)}", name, remedy)
 
 
@@ -132,8 +146,9 @@ def check_profile(flags: Sequence[str], root: Path) -> None:
         root: the folder of the workflow.
 
     Raises:
-        ValueError: the folder has no configuration; names those that there are.
+        ValueError: the folder has no configuration (names those that there are), or `root` is no checkout.
     """
+    check_checkout(root)
     words = [part for flag in flags for part in flag.split("=", 1)]
     for flag, profile in itertools.pairwise(words):
         if flag == "--workflow-profile" and profile != "none":

@@ -17,7 +17,7 @@ from dpgnn.core import config as strict
 from dpgnn.core.checks import at_least, one_of, require
 from dpgnn.core.config import ConfigError
 from dpgnn.core.randomness import Randomness
-from dpgnn.data.splits import SplitConfig
+from dpgnn.data.splits import SplitConfig, check_read
 from dpgnn.records.info import Comparison
 from dpgnn.study.entries import EntryConfig
 from dpgnn.study.tiers import TierConfig, check_epsilons, check_once, check_repeats
@@ -146,6 +146,20 @@ def check_config(config: StudyConfig) -> None:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
+
+
+def check_settings(mapping: Mapping[str, Any]) -> None:
+    """Check that each setting of a study file states keys that its kind reads.
+
+    Raises:
+        ConfigError: names the setting and the key.
+    """
+    for name, setting in mapping["settings"].items():
+        if isinstance(setting, Mapping):
+            try:
+                check_read(setting, f"settings.{name}")
+            except ValueError as error:
+                raise ConfigError(str(error)) from None
 
 
 def _check_names(config: StudyConfig) -> None:

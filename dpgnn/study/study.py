@@ -21,7 +21,7 @@ from dpgnn.core.paths import run_folder
 from dpgnn.core.yaml_text import read_yaml
 from dpgnn.study.choices import Choices, read_choices
 from dpgnn.study.entries import StudyEntry, expand_entries
-from dpgnn.study.stated import TIERS, StudyConfig, check_config
+from dpgnn.study.stated import TIERS, StudyConfig, check_config, check_settings
 from dpgnn.study.tiers import TierConfig, check_epsilons
 
 NO_CHOICES: Choices = {}
@@ -197,6 +197,7 @@ def resolve(mapping: Any, tier: str | None = None, choices: Choices = NO_CHOICES
         ConfigError: unknown keys, wrong types, impossible values, unknown names.
     """
     config = strict.read(StudyConfig, mapping)
+    check_settings(mapping)
     check_config(config)
     chosen = tier or config.tier
     if chosen not in TIERS:

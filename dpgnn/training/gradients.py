@@ -126,13 +126,18 @@ class RootGradients:
         self._x = self._features(x)
         self._y = torch.from_numpy(trees.y).to(self.device)
         if isinstance(network, ModuleNetwork):
-            self.module = ModuleEngine(
-                network, trees, self._rows, self._y, self.device, dtype, masks
-            )
+            self.module = self._module_engine(network, trees)
             if self.module.choice.draws:
                 self.dropout = lambda rows: rows  # set if gradients depend on masks
         if self.path == "compiled":
             self._engine = _compiled_engine(network, x, trees, dtype)
+
+    def _module_engine(self, network: ModuleNetwork, trees: Trees) -> ModuleEngine:
+        """The engine of a user's module, which is tested in chunks of this run's size."""
+        return ModuleEngine(
+            network, trees, self._rows, self._y, self.device, self.execution.torch_dtype, self.masks,
+            max_rows=max(self.chunk_rows, NORM_ROWS),
+        )  # fmt: skip
 
     def __call__(self, parameters: Tensor, roots: np.ndarray) -> Tensor:
         """The clipped sum over `roots`.
@@ -194,7 +199,8 @@ class RootGradients:
         """Sum in float64 from now on, so that `rounding.rounding_share` bounds the rounding.
 
         On a CPU the term of a root is also bitwise independent of the other roots: the compiled path works
-        row by row, the others (attention, a user's module) process one root at a time. The norm of a term is
+        row by row, the others (attention, a user's module) process one root at a time. A user's module gets
+        one tree at a time on every device, so no term can read another root's tree. The norm of a term is
         still at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more. Norms of
         `part_norms` are independent in the same way.
 
@@ -206,10 +212,10 @@ class RootGradients:
         self._spread_share = SPREAD_SHARE
         if self.path == "compiled":
             self._engine.by_rows = True
-        elif self.device.type == "cpu":
-            self._norm_rows = 1
+        elif self.path == "module" or self.device.type == "cpu":
             # rounding in a library's product may depend on its number of rows, so no two roots share one
             self.chunk_rows = 1
+            self._norm_rows = 1
         self._sum_in(torch.float64)
 
     def _sum_in(self, dtype: torch.dtype) -> None:

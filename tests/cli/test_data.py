@@ -29,7 +29,27 @@ def test_prepare_writes_a_graph_that_validate_accepts(tmp_path, capsys):
     assert run("data", "prepare", "chains-m", "--out", out) == 0
     assert read_graph(out).num_nodes == 60
     assert run("data", "validate", out) == 0
-    assert "no problems found" in capsys.readouterr().out
+    tells(capsys.readouterr().out, "no problems found", "60 nodes", "edges", "feature columns")
+
+
+def test_validate_shows_what_is_read_as_features(tmp_path, capsys):
+    names = ["age", "note", *(f"f{i}" for i in range(9))]
+    lines = [",".join(["id", *names, "label"]), *(f"{i},{'1,' * 11}{i % 2}" for i in range(4))]
+    (tmp_path / "nodes.csv").write_text("\n".join(lines))
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n1,2\n3,2\n")
+    assert run("data", "validate", tmp_path) == 0
+    shown = capsys.readouterr().out
+    tells(shown, "4 nodes, 3 edges, 11 feature columns: age, note, f0", "f7, ...")
+    assert "f8" not in shown
+
+
+def test_validate_refuses_a_folder_name_that_no_study_can_have(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run("data", "prepare", "chains-m", "--out", Path("data/own/my graph"))
+    assert run("data", "validate", Path("data/own/my graph")) == 1
+    tells(capsys.readouterr().err, "my graph", "rename its folder")
+    with pytest.raises(ValueError, match="rename its folder"):
+        run("data", "study", "my graph", "--out", tmp_path / "s.yaml")
 
 
 def test_validate_names_the_damage(tmp_path, capsys):

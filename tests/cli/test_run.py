@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from helpers import tells
-from studies import known
+from studies import BASE, known
 
 from dpgnn.__main__ import main
 from dpgnn.cli.run import runs_of
@@ -91,3 +92,14 @@ def test_a_wrong_flag_is_answered_in_a_line(
     shown = capsys.readouterr().err
     assert says in shown
     assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize("study", ["quick", "headtohead", "mine.yaml"])
+def test_outside_a_checkout_the_error_says_where_to_go(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(json.dumps(BASE))
+    assert main(["run", study]) == 1
+    tells(capsys.readouterr().err, "go to a clone", "dpgnn.fit")
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine.yaml"]

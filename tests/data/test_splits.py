@@ -1,11 +1,14 @@
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from studies import changed
 
 from dpgnn.core import seeds
+from dpgnn.core.config import ConfigError
 from dpgnn.core.storage import DamagedFileError
 from dpgnn.data import datasets
 from dpgnn.data.graph import Graph, clean_edges
@@ -14,6 +17,7 @@ from dpgnn.data.splits import (
     PAPER_SETTINGS,
     Split,
     SplitConfig,
+    check_read,
     edges_in_setting,
     labelled_nodes,
     make_split,
@@ -21,6 +25,7 @@ from dpgnn.data.splits import (
     read_split,
     write_split,
 )
+from dpgnn.study.study import resolve
 
 
 def graph_of(num_nodes=60, num_classes=3, unlabelled=6, seed=0, public=False):
@@ -329,3 +334,26 @@ def test_a_directed_graph_is_not_cut_since_the_cut_would_add_reverse_edges():
 def test_a_setting_that_cuts_nothing_is_stated_as_before_the_option():
     assert "max_degree" not in SplitConfig().stated
     assert SplitConfig(max_degree=3).stated["max_degree"] == 3
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ({"num_per_class": 20, "num_val": 500}, "per_class and membership only, kind is random, since"),
+        ({"kind": "public", "train_fraction": 0.5}, "random and clustered only, kind is public"),
+        ({"kind": "membership", "num_val": 500}, "num_val is read by per_class only"),
+    ],
+)  # fmt: skip
+def test_a_key_that_the_kind_does_not_read_is_refused(stated: dict[str, Any], says: str) -> None:
+    """Also where it has the default's value: the setting is not what its writer means."""
+    with pytest.raises(ValueError, match=f"settings.a.* must be left out.*{says}"):
+        check_read(stated, "settings.a")
+    with pytest.raises(ConfigError, match=says):
+        resolve(changed(settings__random=stated))
+
+
+def test_keys_that_the_kind_reads_and_whole_configurations_are_taken() -> None:
+    check_read({"inductive": True, "train_fraction": 0.5, "max_degree": 3}, "s")
+    check_read({"kind": "per_class", "num_per_class": 20, "num_val": 500, "num_test": 9}, "s")
+    for kind in KINDS:
+        check_read(SplitConfig(kind=kind).stated, "s")

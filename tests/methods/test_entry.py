@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
+import torch
 from helpers import two_community_graph
 
 from dpgnn.accountants.population import PublicPopulation
 from dpgnn.data.splits import SplitConfig, make_split
+from dpgnn.methods.base import Prediction
 from dpgnn.methods.entry import SamplerSpec, facts_of, pairs
 
 
@@ -37,3 +40,11 @@ def test_a_declared_population_stands_in_place_of_what_is_counted() -> None:
     assert (declared.num_nodes, declared.num_train, declared.declared) == (100, 50, True)
     smaller = dataclasses.replace(split, train_idx=split.train_idx[1:])
     assert facts_of(graph, smaller, None, PublicPopulation(nodes=100, training=50)) == declared
+
+
+def test_who_may_see_answers_is_checked_when_they_are_made() -> None:
+    """Not by the report, after all runs."""
+    for answers in ("everyone", "own-record", "none"):
+        Prediction(logits=torch.zeros(1, 2), answers=answers)
+    with pytest.raises(ValueError, match="unknown answers of a prediction 'all'; known: everyone"):
+        Prediction(logits=torch.zeros(1, 2), answers="all")  # type: ignore[arg-type]

@@ -31,3 +31,14 @@ def test_every_title_that_is_a_name_finds_its_method() -> None:
 def test_a_near_miss_is_suggested() -> None:
     with pytest.raises(ValueError, match=r"unknown method 'DPMPL'.*did you mean dp_mlp"):
         methods.name_of("DPMPL")
+
+
+def test_a_name_unlike_its_line_in_the_table_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(methods.TABLE, "mine", "dpgnn.methods.mlp")
+    with pytest.raises(
+        ValueError, match=r"name of METHOD of dpgnn.methods.mlp must be mine.*TABLE"
+    ):
+        methods.get("mine")
+    monkeypatch.setitem(methods.TABLE, "mine", "dpgnn.methods.queries")
+    with pytest.raises(ValueError, match=r"METHOD of dpgnn.methods.queries must be a Method"):
+        methods.get("mine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -166,7 +167,7 @@ except ValueError as error:
         ({"module": None, "module_options": {"hidden": 2}}, "must stand beside `module`"),
         ({"module": own_modules.GATv2(WIDTH + 1, 2)}, "GATv2.forward at conv.lin_l (Linear) must accept"),
         ({"module": own_modules.GATv2(WIDTH, 3)}, "must have shape"),
-        ({"module": own_modules.GATv2, "method": "gap"}, "not a known key"),
+        ({"module": own_modules.GATv2, "method": "gap"}, "only dp_gnn takes a module"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_one_line(named: dict[str, Any], says: str) -> None:
@@ -174,3 +175,32 @@ def test_what_cannot_be_is_one_line(named: dict[str, Any], says: str) -> None:
         fit(**named)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
+def test_weights_and_features_of_edges_are_refused_not_dropped(name: str) -> None:
+    data = copy.copy(DATA)
+    setattr(data, name, torch.ones(DATA.edge_index.shape[1], 1))
+    with pytest.raises(ValueError, match=f"data.{name} must be left out") as caught:
+        dpgnn.fit(data, module=made(), num_classes=2, seed=1, training=STEPS)
+    tells(str(caught.value), "edges carry no weights", f"data.{name} = None")
+
+
+def test_only_dp_gnn_takes_a_module() -> None:
+    for named in ({"module": made()}, {"module": own_modules.GATv2}):
+        with pytest.raises(ValueError, match="module must be left out with method gap") as caught:
+            dpgnn.fit(DATA, method="gap", num_classes=2, seed=1, **named)
+        tells(str(caught.value), "only dp_gnn takes a module")
+
+
+def test_a_bundle_takes_a_class_in_place_of_a_module_as_fit_does(tmp_path: Path) -> None:
+    asked = np.arange(4)
+    for name, given in (("instance", made()), ("class", own_modules.GATv2)):
+        model = fit(given)
+        model.save(tmp_path / name)
+        again = dpgnn.load(tmp_path / name, module=own_modules.GATv2)
+        assert np.array_equal(
+            again.predict(DATA, asked).classes, model.predict(DATA, asked).classes
+        )
+        with pytest.raises(ValueError, match="must be"):
+            dpgnn.load(tmp_path / name, module=own_modules.OneHop)

@@ -111,6 +111,8 @@ def test_a_threshold_is_tested_on_the_half_it_was_not_chosen_on():
 @pytest.mark.parametrize("method", sorted(methods.TABLE))
 @pytest.mark.parametrize("noise", ["frozen", "fresh"])
 def test_answers_are_covered_only_where_a_query_reads_what_was_released_once(method, noise):
+    if methods.get(method).queries is None:
+        pytest.skip("every attack that asks it refuses it")
     for mode, unit in (("sound", "edge"), ("sound", "node-bounded"), ("nonprivate", None)):
         entry = SimpleNamespace(method=method, mode=mode, privacy_unit=unit)
         wanted = noise == "frozen" and unit == "edge" and method in (

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PARTS = {**PART_CODES, "": -1}
 LABEL_COLUMN = re.compile(r"label(_\d+)?")
+# names that pandas gives to its index: to_csv, read_csv after it, to_parquet
+INDEX_COLUMN = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 ENDS = ("source", "target")
 RULE = f"be {MAX_FEATURES} or fewer"
 
@@ -93,12 +95,27 @@ def frame_of(path: Path, table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 
 def feature_columns(path: Path, names: Sequence[str], problems: Problems) -> list[str]:
-    """All columns of nodes except id, labels and split."""
-    taken = ("id", "split")
-    columns = [name for name in names if name not in taken and not LABEL_COLUMN.fullmatch(name)]
+    """All columns of nodes except id, labels and split.
+
+    The index of a pandas table is no feature, nor is a column such as ID, which is read as id by nobody.
+    """
+    columns = [name for name in names if not _is_taken(name)]
+    for name in columns:
+        lower = name.strip().lower()
+        if INDEX_COLUMN.fullmatch(name.strip()):
+            rule, shown = "hold a feature", name or "a column without a name"
+            problems.add(f"{path}: columns", rule, shown, "write with index=False")
+        elif _is_taken(lower):
+            remedy = f"did you mean {lower}? Give a feature another name"
+            problems.add(f"{path}: column {name}", "be spelled as it is read", name, remedy)
     if not columns:
         problems.add(f"{path}: features", "be one column or more", "none")
     return columns
+
+
+def _is_taken(name: str) -> bool:
+    """Whether a column of nodes is no feature by its name."""
+    return name in ("id", "split") or bool(LABEL_COLUMN.fullmatch(name))
 
 
 def check_feature_names(

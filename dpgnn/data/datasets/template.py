@@ -90,10 +90,19 @@ def release_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
     return _filled(RELEASE, name, own_folder)
 
 
-def _filled(text: str, name: str, own_folder: Path) -> str:
-    own = entry_of(name, own_folder=own_folder) is OWN
+def check_name(name: str) -> None:
+    """Refuse a name of a data set that no study can have.
+
+    Raises:
+        ValueError: it holds other characters than letters, digits, _, - and +.
+    """
     rule = "be letters, digits, _, - and +"
     require(bool(STUDY_NAME.fullmatch(name)), "name of a data set", rule, name, "rename its folder")
+
+
+def _filled(text: str, name: str, own_folder: Path) -> str:
+    own = entry_of(name, own_folder=own_folder) is OWN
+    check_name(name)
     setting, num_train = _own_facts(Path(own_folder) / name) if own else ("random", _listed(name))
     small = num_train is not None and num_train <= SMALL
     return text.format(

@@ -149,6 +149,8 @@ def clipping_of(
         return uniform_clipping(gradients.network, per, config.training.clipping_norm)
     names, num_roots = part_names(entry), gradients.trees.num_roots
     initial = initial.to(gradients.device)
+    if context.streams.is_secret("gumbel"):
+        gradients.sum_for_release()  # a user's module is measured one root at a time, too
     if rule == "percentile":
         rng = context.streams.numpy("thresholds")
         chosen = np.sort(rng.choice(num_roots, min(NUM_MEASURED, num_roots), replace=False))

@@ -90,6 +90,11 @@ def _cost(free: Sequence[Cell], cell: Cell) -> str:
     return f"{100 * (max(map(_score, free)) - _score(cell)):.1f}"
 
 
+def _beside(cost: str) -> str:
+    """A cost in words: "4.1 below that", or above it where the private entry scores higher."""
+    return f"{cost.lstrip('-')} {'above' if cost.startswith('-') and float(cost) else 'below'} that"
+
+
 def _sentences(free: Sequence[Cell], private: Sequence[Cell], budgets: Sequence[str]) -> list[str]:
     last = [cell for cell in private if cell.epsilon == budgets[-1]]
     given = sorted((cell for cell in last if cell.answers != "none"), key=_score, reverse=True)
@@ -106,7 +111,7 @@ def _sentences(free: Sequence[Cell], private: Sequence[Cell], budgets: Sequence[
             continue
         told.add(protects)
         edges = "" if methods.get(cell.method).uses_edges else ", which reads no edge,"
-        lost = f", {_cost(free, cell)} below that" if free else ""
+        lost = f", {_beside(_cost(free, cell))}" if free else ""
         found.append(
             f"With {protects} protected at ε = {epsilon_text(budgets[-1])}, {cell.label}{edges} "
             f"reaches {_percent(cell)} %{lost}."

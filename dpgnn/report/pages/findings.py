@@ -218,28 +218,35 @@ def _shortened(lines: Sequence[str]) -> list[str]:
 
 def _spread(group: Sequence[Difference]) -> str:
     """The difference on each data set if there are few, else their range; and how many are clear."""
-    means = [(item.test.mean if item.test else 0.0, item) for item in group]
+    means = [(item.test.mean if item.test else 0.0, _place(item, group), item) for item in group]
     verdicts = {item.verdict for item in group}
     if len(group) <= 4 and len(verdicts) == 1:
-        parts = [f"{signed(100 * mean)} points on {item.entry.dataset}" for mean, item in means]
+        parts = [f"{signed(100 * mean)} points on {place}" for mean, place, _ in means]
         all_ = "" if len(group) == 1 else "both " if len(group) == 2 else "all "
         return f"{listed(parts)}, {all_}{verdicts.pop()}"
     if len(group) <= 4:
         return listed(
             [
-                f"{signed(100 * mean)} points on {item.entry.dataset} ({item.verdict})"
-                for mean, item in means
+                f"{signed(100 * mean)} points on {place} ({item.verdict})"
+                for mean, place, item in means
             ]
         )
-    low, high = min(means, key=lambda pair: pair[0]), max(means, key=lambda pair: pair[0])
+    low, high = min(means, key=lambda one: one[0]), max(means, key=lambda one: one[0])
     clear = sum(item.verdict == CLEAR for item in group)
     single = sum(item.verdict == "one repeat" for item in group)
     tested = f"{len(group) - single} tested cases ({single} with one repeat)"
     return (
-        f"between {signed(100 * low[0])} points on {low[1].entry.dataset} and {signed(100 * high[0])} on "
-        f"{high[1].entry.dataset}, larger than the noise in {clear} of "
+        f"between {signed(100 * low[0])} points on {low[1]} and {signed(100 * high[0])} on "
+        f"{high[1]}, larger than the noise in {clear} of "
         f"{tested if single else f'{len(group)} cases'}"
     )
+
+
+def _place(item: Difference, group: Sequence[Difference]) -> str:
+    """The data set, with the setting where the group has several of it."""
+    dataset = item.entry.dataset
+    settings = {other.entry.setting for other in group if other.entry.dataset == dataset}
+    return dataset if len(settings) == 1 else f"{dataset} ({item.entry.setting})"
 
 
 def _budget(item: Difference) -> str:

@@ -113,8 +113,9 @@ def datasets_table(runs: Sequence[Run], paths: Paths) -> Table[DatasetRow]:
         meta = read_json(path) if check(path) or path.exists() else {}
         origin = meta.get("provenance", {})
         here = [run for run in runs if run.record.key["dataset"] == name]
-        facts: Mapping[str, Any] = next((run.record.facts for run in here if run.record.facts), {})
-        sizes = {run.record.facts.get("num_train") for run in here if run.record.facts}
+        known = [run.record.facts for run in here if run.record.facts]
+        counted = [facts for facts in known if not facts.get("public_population")]
+        facts: Mapping[str, Any] = next(iter(counted or known), {})
         tests = {m["test"]["num_nodes"] for run in here if (m := run.record.metrics).get("test")}
         told: dict[str, Any] = {
             count: meta.get(count, facts.get(count)) for count in (*COUNTS, "task")
@@ -124,7 +125,7 @@ def datasets_table(runs: Sequence[Run], paths: Paths) -> Table[DatasetRow]:
         }
         rows.append(
             DatasetRow(
-                dataset=name, num_train=_range(sizes), num_test=_range(tests), **told, **cited
+                dataset=name, num_train=_training(known), num_test=_range(tests), **told, **cited
             )
         )
     return Table(
@@ -159,6 +160,13 @@ def _status(run: Run | None) -> tuple[str, str]:
     if run.record.status == "ok" and not run.record.metrics.get("test"):
         return "released", "a release does not show metrics"
     return run.record.status, run.record.reason
+
+
+def _training(known: Sequence[Mapping[str, Any]]) -> str:
+    """Counted numbers of training nodes; declared ones only where there are no others."""
+    counted = _range({f.get("num_train") for f in known if not f.get("public_population")})
+    declared = _range({f.get("num_train") for f in known if f.get("public_population")})
+    return counted or (f"{declared} (declared)" if declared else "")
 
 
 def _range(values: set[Any]) -> str:

@@ -23,10 +23,11 @@ from dpgnn.core.checks import fail, require
 from dpgnn.models.modules import ModuleNetwork, call
 from dpgnn.models.trees import Trees
 from dpgnn.training.modules.batches import tree_batch
-from dpgnn.training.modules.choice import Choice, choose, moved, probe
+from dpgnn.training.modules.choice import Choice, choose
 from dpgnn.training.modules.engine import ModuleEngine
 from dpgnn.training.modules.gradients import Rows
 from dpgnn.training.modules.masks import Masks, OneTree
+from dpgnn.training.modules.probes import CHUNK_ROWS, copies, moved, num_copies, probe
 
 # layers with statistics over rows, by their names in torch and torch_geometric
 MIXING = {
@@ -62,6 +63,7 @@ def validate(
     choice = choose(network)
     if choice.gives_rows:
         refuse_neighbours(module, network.name, trees, x)
+        refuse_places(module, network.name, *probe(network, crowded=True)[:2])
     refuse_dependence(network, choice)
     return choice
 
@@ -140,14 +142,48 @@ def refuse_neighbours(module: nn.Module, name: str, trees: Trees, x: Tensor) -> 
             other = seen[1].get(path)
             if other is None or len(value) != size or len(other) != len(beside.node):
                 continue
-            moved = float((value - other[:size]).abs().max()) if value.numel() else 0.0
-            kind = type(dict(module.named_modules())[path]).__name__
-            require(
-                moved <= 1e-9 * max(1.0, float(value.abs().max())), _where(name, path),
-                "compute a tree's rows from that tree alone", kind,
+            _require_same(
+                module, name, path, value, other[:size],
                 "it reads other rows than a node's and those that send to it; use nn.LayerNorm in place of "
                 "statistics over all rows",
             )  # fmt: skip
+
+
+def refuse_places(module: nn.Module, name: str, trees: Trees, x: Tensor) -> None:
+    """Refuse modules in which a root's logits change with its place in a chunk or with the chunk's size.
+
+    The trees stand side by side as often as the largest chunk on a CPU allows. The choice of a way tests
+    gradients in chunks of the run's own size.
+
+    Raises:
+        ValueError: names the first layer whose rows change.
+    """
+    alone = _outputs(module, name, tree_batch(trees, np.arange(trees.num_roots)), x)
+    size = len(trees.node)
+    for number in num_copies(trees, CHUNK_ROWS):
+        batch, _ = copies(trees, number)
+        for path, other in _outputs(module, name, batch, x).items():
+            value = alone.get(path)
+            if value is None or len(value) != size or len(other) != number * size:
+                continue
+            _require_same(
+                module, name, path, value.expand(number, *value.shape),
+                other.reshape(number, *value.shape),
+                f"in {len(other)} rows and {batch.edge_index.shape[1]} edges of many trees it reads how many "
+                "there are or where they stand; use no row numbers, no len(x) and no part of edge_index",
+            )  # fmt: skip
+
+
+def _require_same(
+    module: nn.Module, name: str, path: str, value: Tensor, other: Tensor, remedy: str
+) -> None:
+    """A layer's rows must not change with what stands beside them."""
+    moved = float((value - other).abs().max()) if value.numel() else 0.0
+    kind = type(dict(module.named_modules())[path]).__name__
+    require(
+        moved <= 1e-9 * max(1.0, float(value.abs().max())), _where(name, path),
+        "compute a tree's rows from that tree alone", kind, remedy,
+    )  # fmt: skip
 
 
 def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
@@ -172,7 +208,7 @@ def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
         source = trees if not scale else _rewired(trees, watched)
         engine = ModuleEngine(
             network, source, partial(torch.index_select, rows, 0), labels, torch.device("cpu"),
-            torch.float64, Masks(1), choice.way,
+            torch.float64, Masks(1), choice.way, max_rows=0,
         )  # fmt: skip
         gradients, _ = engine.gradients(named, everyone)
         found.append({name: _of_root(each, watched) for name, each in gradients.items()})
@@ -211,7 +247,11 @@ def _of_root(each: Rows | Tensor, root: int) -> Tensor:
     if isinstance(each, Tensor):
         return each[root].clone()
     span = slice(int(each.ptr[root]), int(each.ptr[root + 1]))
-    return torch.cat([each.a[span], each.g[span]], dim=1)
+    a, g = each.a[span], each.g[span]
+    adds = (g != 0).any(
+        dim=1
+    )  # rows of zeros add nothing; they are kept or not for all roots together
+    return torch.cat([a[adds], g[adds]], dim=1)
 
 
 def _outputs(module: nn.Module, name: str, batch: Any, x: Tensor) -> dict[str, Tensor]:

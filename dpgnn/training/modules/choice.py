@@ -1,7 +1,8 @@
 """The choice of a way to compute a module's gradients: the fastest that is correct.
 
-A way is correct if its gradients equal those of one root at a time. This is tested on artificial trees, so
-the choice depends on the module alone, not on data.
+A way is correct if its gradients equal those of one root at a time. This is tested on artificial trees, a few
+and as many as the largest chunk holds, so the choice depends on the module and the size of chunks alone, not
+on data.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from torch import Tensor
 
 from dpgnn.core.checks import one_line, require
 from dpgnn.models.modules import ModuleNetwork, call
-from dpgnn.models.trees import Trees, build_trees
+from dpgnn.models.trees import Trees
 from dpgnn.training.modules.batches import Kind, tree_batch
 from dpgnn.training.modules.gradients import Rows, formed_by_loop, formed_by_vmap, row_gradients
 from dpgnn.training.modules.masks import Masks, OneTree
+from dpgnn.training.modules.probes import copies, moved, num_copies, probe
 from dpgnn.training.modules.watch import NoRows
 
 Way = Literal["rows", "vmap", "loop"]
@@ -48,17 +50,25 @@ class Choice:
     kinds: tuple[Kind, ...] = ()
 
 
-def choose(network: ModuleNetwork, way: Way | None = None) -> Choice:
+def choose(
+    network: ModuleNetwork,
+    way: Way | None = None,
+    *,
+    max_rows: int = 0,
+    device: torch.device | str = "cpu",
+) -> Choice:
     """The fastest way whose gradients equal those of the loop on the trees of `probe`.
 
     Args:
         network: the module; its weights are perturbed, so that no tensor has equal entries.
         way: None chooses the fastest; otherwise this way is tested.
+        max_rows: of the largest chunk, in which `rows` is tested, too; 0: only a few trees.
+        device: of the test in a large chunk.
 
     Raises:
         ValueError: forward fails or returns something else, or the requested way is wrong for the module.
     """
-    trees, x, y = probe(network)
+    trees, x, y = probe(network, crowded=True)
     module, named = copy.deepcopy(network.module).double().train(), moved(network)
     gives_rows, draws = _returned(network, module, named, trees, x)
     reasons: list[str] = []
@@ -71,19 +81,15 @@ def choose(network: ModuleNetwork, way: Way | None = None) -> Choice:
             reasons.append("no vmap: dropout draws anew for each root")
             continue
         kinds, why = _tried(one, network, module, named, trees, x, y, plain)
+        if why is None and one == "rows" and max_rows:
+            why = _in_chunks(network, named, (trees, x, y), plain, kinds, max_rows, device)
         if why is None:
-            reason = "; ".join(reasons) or "all parameters enter by rows"
-            kept = tuple(kinds)
-            return Choice(way=one, why=reason, gives_rows=gives_rows, draws=draws, kinds=kept)
+            why, kept = "; ".join(reasons) or "all parameters enter by rows", tuple(kinds)
+            return Choice(way=one, why=why, gives_rows=gives_rows, draws=draws, kinds=kept)
         reasons.append(f"no {one}: {why}")
-    require(
-        way in (None, "loop"),
-        "way",
-        f"give the gradients of {network.name}",
-        way,
-        "; ".join(reasons),
-    )
-    return Choice(way="loop", why="; ".join(reasons), gives_rows=gives_rows, draws=draws)
+    why, rule = "; ".join(reasons), f"give the gradients of {network.name}"
+    require(way in (None, "loop"), "way", rule, way, why)
+    return Choice(way="loop", why=why, gives_rows=gives_rows, draws=draws)
 
 
 def _returned(
@@ -169,6 +175,55 @@ def _tried(
     return kinds, None
 
 
+def _in_chunks(
+    network: ModuleNetwork, named: Mapping[str, Tensor], probed: tuple[Trees, Tensor, Tensor],
+    plain: dict[str, Tensor], kinds: list[Kind], max_rows: int, device: torch.device | str,
+) -> str | None:  # fmt: skip
+    """Why `rows` is wrong where the trees stand many times in a chunk, at any place (None: it is correct)."""
+    trees, x, y = probed[0], probed[1].to(device), probed[2].to(device)
+    module = copy.deepcopy(network.module).to(device, torch.float64).train()
+    named = {name: value.to(device) for name, value in named.items()}
+    for number in num_copies(trees, max_rows):
+        batch, roots = copies(trees, number, device)
+        where = f"in a chunk of {len(batch.node)} rows and {batch.edge_index.shape[1]} edges"
+        try:
+            gradients, _, _ = row_gradients(
+                network, module, named, batch, x[batch.node], y[torch.from_numpy(roots).to(device)],
+                kinds, Masks(1),
+            )  # fmt: skip
+        except Exception as error:
+            return f"{where} {type(error).__name__}: {one_line(error)}"
+        for name, expected in plain.items():
+            found, wanted = _projected(gradients.get(name), expected, number)
+            apart = float((found - wanted).abs().max())
+            if not apart <= CLOSE * max(1.0, float(wanted.abs().max())):
+                return f"{where} the gradient of {name} is not that of one root at a time"
+    return None
+
+
+def _projected(each: Rows | Tensor | None, plain: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Each root's gradient of one tensor in a random direction, and that of one root at a time.
+
+    Returns:
+        shapes (number, num_roots) and (num_roots,), on the CPU.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(size: int) -> Tensor:
+        return torch.randn(size, generator=generator, dtype=torch.float64)
+
+    if isinstance(each, Rows):
+        v, u = draw(each.a.shape[1]), draw(each.g.shape[1])
+        direction = torch.outer(v, u) if each.transposed else torch.outer(u, v)
+        terms = (each.a.cpu() @ v) * (each.g.cpu() @ u)
+        owner = torch.from_numpy(np.repeat(np.arange(len(each.ptr) - 1), np.diff(each.ptr)))
+        found = torch.zeros(len(each.ptr) - 1, dtype=terms.dtype).index_add_(0, owner, terms)
+    else:
+        direction = draw(plain.shape[1])
+        found = plain.new_zeros(number * len(plain)) if each is None else each.cpu() @ direction
+    return found.reshape(number, -1), plain @ direction.flatten()
+
+
 def formed(each: Rows | Tensor | None, like: Tensor) -> Tensor:
     """Each root's gradient of one tensor, shape (num_roots, number of entries)."""
     if each is None:
@@ -180,45 +235,3 @@ def formed(each: Rows | Tensor | None, like: Tensor) -> Tensor:
         one = each.a[first:last].T @ each.g[first:last]
         found.append((one if each.transposed else one.T).reshape(-1))
     return torch.stack(found)
-
-
-def moved(network: ModuleNetwork, seed: int = 0) -> dict[str, Tensor]:
-    """The module's weights, perturbed, in float64, so that zeros and equal entries hide nothing."""
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        name: value.detach().double()
-        + 0.1 * torch.randn(value.shape, generator=generator, dtype=torch.float64)
-        for name, value in network.module.named_parameters()
-        if name in network.shapes
-    }
-
-
-def probe(network: ModuleNetwork, seed: int = 0) -> tuple[Trees, Tensor, Tensor]:
-    """Artificial trees of the network's depth: single root, stars, chains, shared neighbours.
-
-    Returns:
-        trees; x float64, shape (num_rows, num_features); labels of the roots. The numbers of nodes, edges,
-        both together, and roots are all different.
-    """
-    config, rng = network.config, np.random.default_rng(seed)
-    stars = [[], [(1, 0)], [(1, 0), (2, 0)], [(k, 0) for k in range(1, 6)]]
-    deep = [
-        [(1, 0), (2, 1)], [(1, 0), (2, 0), (3, 1), (3, 2)], [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (2, 1)],
-        [(1, 0), (2, 1), (0, 1), (3, 2), (4, 3), (1, 2)],
-    ]  # fmt: skip
-    lists = [*stars, *(deep if config.num_hops > 1 else []), [(1, 0), (2, 0), (3, 0)]]
-    sizes = [1 + max((max(pair) for pair in arcs), default=0) for arcs in lists]
-    ends = np.array([pair for arcs in lists for pair in arcs], dtype=np.int64).reshape(-1, 2)
-    num_rows = sum(sizes)
-    if config.task == "multiclass":
-        y = rng.integers(0, config.num_outputs, len(lists))
-    else:
-        y = rng.integers(0, 2, (len(lists), config.num_outputs))
-    given = {
-        "node_ptr": np.concatenate([[0], np.cumsum(sizes)]), "node": np.arange(num_rows),
-        "edge_ptr": np.concatenate([[0], np.cumsum([len(arcs) for arcs in lists])]),
-        "edge_source": ends[:, 0], "edge_target": ends[:, 1],
-    }  # fmt: skip
-    trees = build_trees(**given, y=y, num_hops=max(config.num_hops, 1), conv="sage")
-    x = torch.from_numpy(rng.standard_normal((num_rows, config.num_features)))
-    return trees, x, torch.from_numpy(trees.y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from dpgnn.training.modules.gradients import (
     row_gradients,
 )
 from dpgnn.training.modules.masks import Masks
+from dpgnn.training.modules.probes import CHUNK_ROWS, largest_chunk
 
 # roots whose gradients are formed at once; vmap is fastest with chunks of 32 to 64
 FORMED_AT_ONCE = 32
@@ -43,6 +44,10 @@ class ModuleEngine:
         device, dtype: of the computation.
         masks: of dropout, from a named stream; None omits dropout.
         way: None chooses the fastest correct one.
+        max_rows: of the largest chunk in which `rows` is tested; 0 tests it on a few trees.
+
+    Guarantee: a call of forward gets the trees of several roots only in chunks of at most as many rows and
+    edges as the module was tested with; a larger tree is alone.
     """
 
     network: ModuleNetwork
@@ -53,10 +58,12 @@ class ModuleEngine:
     dtype: torch.dtype
     masks: Masks | None = None
     way: Way | None = None
+    max_rows: int = CHUNK_ROWS
 
     def __post_init__(self) -> None:
         self.module = copy.deepcopy(self.network.module).to(self.device, self.dtype).train()
-        self.choice = choose(self.network, self.way)
+        self.choice = choose(self.network, self.way, max_rows=self.max_rows, device=self.device)
+        self._tested = largest_chunk(self.network, self.max_rows)
 
     def add_clipped_sum(
         self,
@@ -104,8 +111,9 @@ class ModuleEngine:
 
     def _pieces(self, roots: np.ndarray) -> list[np.ndarray]:
         """Pieces of roots whose gradients are computed together."""
-        step = max(len(roots), 1) if self.choice.way == "rows" else FORMED_AT_ONCE
-        return [roots[at : at + step] for at in range(0, len(roots), step)]
+        if self.choice.way == "rows":
+            return list(pieces_of(self.trees, roots, *self._tested))
+        return [roots[at : at + FORMED_AT_ONCE] for at in range(0, len(roots), FORMED_AT_ONCE)]
 
     def _formed(
         self, named: Mapping[str, Tensor], batch: TreeBatch, x: Tensor, y: Tensor
@@ -140,3 +148,21 @@ def one_tree(batch: TreeBatch, place: int) -> tuple[slice, Tensor]:
     rows = slice(int(batch.ptr[place]), int(batch.ptr[place + 1]))
     edges = slice(int(batch.edge_ptr[place]), int(batch.edge_ptr[place + 1]))
     return rows, batch.edge_index[:, edges] - rows.start
+
+
+def pieces_of(
+    trees: Trees, roots: np.ndarray, max_rows: int, max_edges: int
+) -> Iterator[np.ndarray]:
+    """Consecutive pieces of `roots` with at most so many rows and edges each; a larger root is a piece."""
+    first, last = trees.row_ptr[roots], trees.row_ptr[roots + 1]
+    rows = np.concatenate([[0], np.cumsum(last - first)])
+    edges = np.concatenate([[0], np.cumsum(trees.entry_ptr[last] - trees.entry_ptr[first])])
+    start = 0
+    while start < len(roots):
+        ends = (
+            np.searchsorted(total, total[start] + most, side="right") - 1
+            for total, most in ((rows, max_rows), (edges, max_edges))
+        )
+        stop = max(int(min(ends)), start + 1)
+        yield roots[start:stop]
+        start = stop

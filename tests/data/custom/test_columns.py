@@ -14,6 +14,7 @@ from dpgnn.data.custom import columns
 from dpgnn.data.custom.check import Problems
 from dpgnn.data.custom.columns import Rows
 from dpgnn.data.custom.options import MAX_FEATURES
+from dpgnn.data.custom.read import problems_of
 
 PATH = Path("nodes.csv")
 
@@ -48,6 +49,26 @@ def test_features_are_all_columns_but_id_labels_and_split() -> None:
     assert columns.feature_columns(PATH, ["id", "label"], problems) == []
     (problem,) = problems.texts
     tells(problem, "nodes.csv", "features must", "'none'")
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "__index_level_0__"])
+def test_the_index_of_a_pandas_table_is_no_feature(name: str, tmp_path: Path) -> None:
+    problems = Problems()
+    columns.feature_columns(PATH, [name, "h", "label"], problems)
+    (problem,) = problems.texts
+    tells(problem, "nodes.csv: columns must hold a feature", "write with index=False")
+    (tmp_path / "nodes.csv").write_text(f"{name},h,label\n0,1,0\n1,2,1\n2,3,1\n")
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n")
+    (problem,) = problems_of(tmp_path)
+    tells(problem, "write with index=False")
+
+
+@pytest.mark.parametrize("name", ["ID", "Label", "Split", "LABEL_3", "label "])
+def test_a_name_in_other_case_is_neither_a_feature_nor_read_as_another(name: str) -> None:
+    problems = Problems()
+    columns.feature_columns(PATH, [name, "h"], problems)
+    (problem,) = problems.texts
+    tells(problem, f"column {name} must", f"did you mean {name.strip().lower()}?")
 
 
 def test_cells_become_texts_without_blanks() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +17,13 @@ from dpgnn.records.archive import read_archive, unpack, write_archive
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.pages.closing import cell_lines, cells_of_table, closing_lines, paper_command
+from dpgnn.report.pages.closing import (
+    _beside,
+    cell_lines,
+    cells_of_table,
+    closing_lines,
+    paper_command,
+)
 from dpgnn.study.study import load_study
 
 
@@ -34,6 +41,22 @@ def test_a_table_and_sentences(runs: list[Run], info: StudyInfo) -> None:
     assert list(by_label)[:3] == ["MLP", "GCN", "GAP"]
     assert len([line for line in lines if line.startswith("- ")]) == 5
     assert_golden("closing.txt", "\n".join(lines) + "\n")
+
+
+def test_a_private_entry_above_the_best_without_privacy_is_said_to_be_above_it(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    cells = [cell for cell in build_cells(runs, info) if cell.is_private or cell.entry == "mlp"]
+    low = [
+        replace(cell, scores=dict.fromkeys(cell.scores, 0.5)) if cell.entry == "mlp" else cell
+        for cell in cells
+    ]
+    lines = " ".join(closing_lines(low))
+    assert re.search(r"reaches [\d.]+ %, [\d.]+\s+above\s+that", lines)
+    assert not re.search(r"-[\d.]+\s+below", lines)
+    assert (_beside("4.1"), _beside("-4.1"), _beside("-0.0"), _beside("0.0")) == (
+        "4.1 below that", "4.1 above that", "0.0 below that", "0.0 below that",
+    )  # fmt: skip
 
 
 def test_repeats_of_one_split_are_not_called_splits(runs: list[Run], info: StudyInfo) -> None:

@@ -12,7 +12,7 @@ from helpers import numbers
 from dpgnn.records.cells import build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import StudyInfo
-from dpgnn.report.pages.findings import AGAINST, _spread, count, findings, listed
+from dpgnn.report.pages.findings import AGAINST, _spread, _told, count, findings, listed
 from dpgnn.report.paper.rows import PaperRow
 from dpgnn.report.statistics.differences import differences
 from dpgnn.report.statistics.ranking import rankings, refusals
@@ -163,3 +163,21 @@ def test_words_are_joined_as_people_do() -> None:
     ]
     assert (count(1, "run"), count(2, "run")) == ("1 run", "2 runs")
     assert count(2, "entry", "entries") == "2 entries"
+
+
+def test_a_data_set_in_several_settings_is_named_with_each(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    """Otherwise one data set has two values."""
+    cells = build_cells(runs, info)
+    items = [i for i in differences(cells, info) if i.entry.epsilon == "8" and _told(i)]
+    pair = [i for i in items if (i.entry.entry, i.reference.entry) == ("dp_mlp", "mlp")]
+    alpha = [item for item in pair if item.entry.dataset == "alpha"]
+    moved = replace(alpha[0], entry=replace(alpha[0].entry, setting="ind"))
+    first = alpha[0].entry.setting
+    assert f" on alpha ({first})" in _spread([*pair, moved])
+    assert " on alpha (ind)" in _spread([*pair, moved])
+    assert " on beta (" not in _spread([*pair, moved])
+    assert " on alpha (" not in _spread(pair)
+    many = _spread([*pair, moved, *pair, *pair])
+    assert " on alpha (" in many or "between" in many

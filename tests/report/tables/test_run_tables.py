@@ -58,6 +58,22 @@ def test_data_sets_have_the_counts_of_their_graph_and_of_the_runs(
     assert (rows[1].num_nodes, rows[1].num_edges, rows[1].num_train) == (1000, None, "600")
 
 
+def test_declared_numbers_of_training_nodes_are_no_counts(tmp_path: Path, runs: list[Run]) -> None:
+    declared = {"public_population": True, "num_train": 2000, "num_nodes": 5000}
+
+    def with_declared(some: list[Run]) -> list[Run]:
+        return [
+            replace(run, record=replace(run.record, facts={**run.record.facts, **declared}))
+            for run in some
+        ]
+
+    some = [run for run in runs if run.record.key["dataset"] == "beta"]
+    (row,) = datasets_table([*with_declared(some[:2]), *some[2:]], Paths(results=tmp_path)).rows
+    assert (row.num_train, row.num_nodes) == ("600", 1000)
+    (row,) = datasets_table(with_declared(some), Paths(results=tmp_path)).rows
+    assert row.num_train == "2000 (declared)"
+
+
 def test_every_run_is_a_row_of_the_table_of_runs(runs: list[Run]) -> None:
     lines = to_csv(runs_table([failed(runs[0]), *runs[1:]])).splitlines()
     assert len(lines) == 61

@@ -56,6 +56,16 @@ def test_layers_that_act_on_each_row_are_taken(layer: nn.Module) -> None:
     assert validate(ModuleNetwork(config, With(layer)), num_nodes=77).way == "rows"
 
 
+@pytest.mark.parametrize("conv", own_modules.CONVS)
+@pytest.mark.parametrize("num_hops", [1, 2])
+def test_every_convolution_of_the_page_is_taken_at_every_depth(conv: str, num_hops: int) -> None:
+    """Also where the zero rows of other roots decide whether a root's are kept."""
+    torch.manual_seed(0)
+    module = (own_modules.OneHop, own_modules.TwoHops)[num_hops - 1](7, 4, conv)
+    config = ModuleConfig(num_features=7, num_outputs=4, num_hops=num_hops)
+    assert validate(ModuleNetwork(config, module)).way == "rows"
+
+
 def test_a_convolution_that_caches_its_edges_is_refused() -> None:
     assert "conv._cached_edge_index must not be written" in refusal(With(nn.ReLU(), cached=True))
 
@@ -65,6 +75,21 @@ def test_a_module_that_clips_itself_in_a_hook_is_caught_by_its_gradients() -> No
     text = refusal(own_modules.ClipsItself(7, 4))
     tells(text, "must depend", "own tree")
     assert "conv" in text
+
+
+@pytest.mark.parametrize(
+    ("what", "limit", "layer"),
+    [("edges", 200, "OfBatch.conv"), ("edges", 4000, "OfBatch.conv"), ("places", 40, "OfBatch.conv"),
+     ("places", 4000, "OfBatch.conv"), ("size", 300, "OfBatch must"), ("size", 4000, "OfBatch must")],
+)  # fmt: skip
+def test_a_forward_that_reads_the_size_of_the_batch_is_refused(
+    what: str, limit: int, layer: str
+) -> None:
+    """A few small trees do not show it; as many as the largest chunk holds do."""
+    torch.manual_seed(0)
+    text = refusal(own_modules.OfBatch(what, limit))
+    assert layer in text
+    tells(text, "that tree alone", "no len(x)")
 
 
 class Narrow(nn.Module):

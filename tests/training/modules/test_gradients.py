@@ -18,7 +18,9 @@ from dpgnn.models.modules import ModuleConfig, ModuleNetwork
 from dpgnn.models.trees import Trees, build_trees
 from dpgnn.training.clipping import uniform_clipping
 from dpgnn.training.gradients import Execution, RootGradients
+from dpgnn.training.modules import gradients as engine_module
 from dpgnn.training.modules.choice import choose
+from dpgnn.training.modules.engine import pieces_of
 from dpgnn.training.modules.masks import Masks
 
 FEATURES, CLASSES, NODES = 7, 4, 25
@@ -233,6 +235,69 @@ def test_in_a_release_the_sum_is_float64_and_within_the_bound() -> None:
         total = engine(parameters.float(), np.array([root]))
         assert total.dtype == torch.float64
         assert float(total.norm()) <= 0.5
+
+
+@pytest.mark.parametrize("what", ["edges", "places", "size", "backward"])
+@pytest.mark.parametrize("limit", [200, 3000])
+def test_one_root_moves_the_sum_of_a_module_that_reads_the_batch_by_its_norm_alone(
+    what: str, limit: int
+) -> None:
+    """Chunks are larger than the limit with the root and not without it."""
+    network, x, trees, parameters = problem(own_modules.OfBatch(what, limit), 1)
+    bounds = uniform_clipping(network, "global", 0.1)
+    engine = RootGradients(network, x, trees, clipping=bounds, execution=Execution(dtype="float64"))
+    assert engine.module.choice.way == "vmap"
+    rows, each = np.diff(trees.row_ptr), len(trees.node)
+    roots = np.tile(np.arange(trees.num_roots), limit // each + 1)
+    while rows[roots[1:]].sum() > limit:
+        roots = roots[:-1]
+    assert rows[roots].sum() > limit - 8
+    full = engine(parameters, roots).clone()
+    assert float((full - engine(parameters, roots[1:])).norm()) <= 0.1 * (1 + 1e-9)
+
+
+def test_the_test_of_a_module_is_as_large_as_the_chunks_of_the_run() -> None:
+    """Larger chunks are larger in the test, too, and no chunk has more edges than were tested."""
+    module = own_modules.OfBatch("size", 20_000)
+    network, x, trees, _ = problem(module, 1)
+    for chunk_rows, way in ((None, "rows"), (30_000, "vmap")):
+        execution = Execution(chunk_rows=chunk_rows)
+        engine = RootGradients(network, x, trees, clipping=None, execution=execution)
+        assert engine.module.choice.way == way
+    roots = np.tile(np.arange(trees.num_roots), 50)
+    rows, edges = np.diff(trees.row_ptr), np.diff(trees.entry_ptr[trees.row_ptr])
+    for limits in ((60, 10**6), (10**6, 60), (1, 1)):
+        pieces = list(pieces_of(trees, roots, *limits))
+        assert np.array_equal(np.concatenate(pieces), roots)
+        for piece in pieces:
+            within = rows[piece].sum() <= limits[0] and edges[piece].sum() <= limits[1]
+            assert within or len(piece) == 1
+    assert len(list(pieces_of(trees, roots, 10**6, 10**6))) == 1
+
+
+@pytest.mark.parametrize("what", ["edges", "places", "size", "backward"])
+def test_in_a_release_forward_gets_one_tree_at_a_time(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By construction, whatever the tests of the module have found."""
+    network, x, trees, parameters = problem(own_modules.OfBatch(what, 50), 1)
+    bounds = uniform_clipping(network, "global", 0.5)
+    engine = RootGradients(network, x, trees, clipping=bounds)
+    engine.module.choice = choose(network)  # as if only a few trees had been tested
+    assert engine.module.choice.way == "rows"
+    engine.sum_for_release()
+    seen, whole = [], engine_module.call
+    largest = int(np.diff(trees.row_ptr).max())
+    monkeypatch.setattr(
+        engine_module, "call", lambda *given: (seen.append(len(given[2])), whole(*given))[1]
+    )
+    roots = np.tile(np.arange(trees.num_roots), 20)
+    full = engine(parameters.float(), roots).clone()
+    norms = engine.part_norms(parameters.float(), roots, "global")
+    assert norms.shape == (1, len(roots))
+    assert len(seen) == 2 * len(roots)
+    assert max(seen) <= largest
+    assert float((full - engine(parameters.float(), roots[1:])).norm()) <= 0.5 * (1 + 1e-9)
 
 
 def test_nothing_of_a_chunk_waits_for_a_collection() -> None:
