@@ -84,6 +84,7 @@ def main(args: argparse.Namespace) -> int:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
     driver.check_profile(args.snakemake, Path())
+    _check_device(args.device, args.snakemake)
     for folder in (Path("work"), Path("logs"), *_written(study)):
         check_writable(folder)
     cells = [record_of(study, key) for key in keys] if wanted else []
@@ -104,6 +105,18 @@ def main(args: argparse.Namespace) -> int:
     if code == 0 and not (args.target or driver.SHOWS & set(args.snakemake)):
         print(*(_beside(study, path, keys) if cells else _closing(study, path)), sep="\n")
     return code
+
+
+def _check_device(device: str, flags: Sequence[str]) -> None:
+    """Refuse a device that this machine lacks before Snakemake removes what its jobs will make.
+
+    A dry run makes nothing, and jobs that another machine runs find their own device.
+    """
+    from dpgnn.cli.train import check_device
+    from dpgnn.study import driver
+
+    if not (driver.SHOWS & set(flags) or driver.runs_elsewhere(flags, Path())):
+        check_device(device)
 
 
 def _of_these(workflow: Workflow, keys: Sequence[RunKey]) -> Workflow:

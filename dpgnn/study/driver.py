@@ -41,6 +41,7 @@ SHOWS = DRY | {
     "-h",
 }
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
+LOCAL = ("local", "dryrun", "touch")  # Snakemake's executors that start jobs on this machine, or none
 STOPPED = 130  # the exit status after Ctrl-C, as in shells
 _claimed = ExitStack()
 
@@ -134,14 +135,42 @@ def check_profile(flags: Sequence[str], root: Path) -> None:
     Raises:
         ValueError: the folder has no configuration; names those that there are.
     """
-    words = [part for flag in flags for part in flag.split("=", 1)]
-    for flag, profile in itertools.pairwise(words):
+    for flag, profile in _pairs(flags):
         if flag == "--workflow-profile" and profile != "none":
             there = any((root / profile).glob("config*.y*ml"))
             known = ", ".join(
                 sorted(f"profiles/{path.name}" for path in (root / "profiles").glob("*"))
             )
             require(there, flag, "be a folder with config.yaml", profile, f"there are {known}")
+
+
+def runs_elsewhere(flags: Sequence[str], root: Path) -> bool:
+    """Whether other machines run the jobs: an executor is asked for, or a profile that has one.
+
+    Args:
+        flags: of Snakemake.
+        root: the folder of the workflow.
+
+    Returns:
+        True also for a profile that is not in `root`, which is not read.
+    """
+    import yaml
+
+    stated = dict(_pairs(flags))
+    executor = stated.get("--executor", stated.get("-e"))
+    for flag in ("--workflow-profile", "--profile"):
+        if executor is None and stated.get(flag, "none") != "none":
+            files = sorted((root / stated[flag]).glob("config*.y*ml"))
+            if not files:
+                return True
+            profile = yaml.safe_load(files[-1].read_text(encoding="utf-8")) or {}
+            executor = profile.get("executor")
+    return executor is not None and executor not in LOCAL
+
+
+def _pairs(flags: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each word of Snakemake's flags with the next one; --flag=value is two words."""
+    return itertools.pairwise([part for flag in flags for part in flag.split("=", 1)])
 
 
 def _why(child: _Child, screen: _Screen, root: Path, started: float) -> Sequence[str]:

@@ -91,3 +91,19 @@ def test_a_wrong_flag_is_answered_in_a_line(
     shown = capsys.readouterr().err
     assert says in shown
     assert shown.count("\n") == 1
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_snakemake_starts(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[object] = []
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("dpgnn.study.driver.run_snakemake", lambda *_, **__: started.append(0) or 1)
+    assert main(["run", "quick", "--device", "cuda"]) == 1
+    assert not started
+    tells(capsys.readouterr().err, "--device must", "'cuda'", "--device cpu")
+    # a cluster's nodes have their own, and a dry run makes nothing
+    for words in (["--workflow-profile", "profiles/slurm"], ["-n"]):
+        main(["run", "quick", "--device", "cuda", "--", *words])
+    assert len(started) == 2

@@ -55,6 +55,24 @@ def test_a_profile_that_is_not_there_is_refused(words: list[str], repository: Pa
     driver.check_profile(["--workflow-profile", "none", "--cores", "1"], repository)
 
 
+@pytest.mark.parametrize(
+    ("words", "elsewhere"),
+    [
+        ([], False),
+        (["--cores", "1", "--workflow-profile", "none"], False),
+        (["--workflow-profile", "profiles/gpu"], False),
+        (["--workflow-profile=profiles/slurm"], True),
+        (["--profile", "of_the_user"], True),
+        (["--executor", "slurm"], True),
+        (["-e", "local", "--workflow-profile", "profiles/slurm"], False),
+    ],
+)
+def test_a_profile_or_a_flag_says_whether_other_machines_run_the_jobs(
+    words: list[str], elsewhere: bool, repository: Path
+) -> None:
+    assert driver.runs_elsewhere(words, repository) is elsewhere
+
+
 def test_ctrl_c_is_left_to_snakemake_and_sigterm_is_handed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
