@@ -22,6 +22,8 @@ from dpgnn.core.storage import write_text
 from dpgnn.data.raw.sources import read_sources
 from dpgnn.study import progress
 from dpgnn.study.study import Study
+from dpgnn.study.verify import damaged
+from dpgnn.study.workflow import Workflow, attack_files, audit_files
 
 SHARED = Path("workflow") / "shared.yaml"
 IGNORED = Path(".dvcignore")
@@ -103,17 +105,17 @@ def share(
     are. Records and models are covered by their claims; no claim covers the others.
 
     Raises:
-        ValueError: the study is not finished, or git or DVC is not set up.
+        ValueError: the study is not finished, a file of it is stale or damaged, or git or DVC is not set up.
         RuntimeError: DVC holds a data set that may not leave; nothing was committed or pushed.
         BusyError: a workflow is active in the folder.
     """
-    _check_ready(study, root)
     require(
         study.config.randomness == "study", f"study {study.name}", "be no release to be shared",
         study.config.randomness,
         "publish record.json and model.safetensors of its run; times, memory and checksums are not covered",
     )  # fmt: skip
     with locks.exclusive(progress.workflow_lock(root)):
+        _check_ready(study, path, root)
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
         reasons = _not_for_others(study, root)
@@ -176,21 +178,40 @@ def _not_for_others(study: Study, root: Path) -> list[str]:
     return found + ([f"checksums of {', '.join(own)}"] if own else [])
 
 
-def _check_ready(study: Study, root: Path) -> None:
+def _check_ready(study: Study, path: Path, root: Path) -> None:
+    """Refuse a study that is not finished, and one that is stale or damaged."""
     for folder, command in ((".git", "git init"), (".dvc", "dvc init")):
         require((root / folder).exists(), str(root), f"hold {folder}", "none", f"run `{command}`")
-    paths = Paths(results=root / "results")
+    name, paths = f"study {study.name}", Paths(results=root / "results")
+    own = path != Path("config.yaml") and path.parent != Path("workflow") / "studies"
+    command = f"`dpgnn run {path if own else study.name} --tier {study.tier}`"
     missing = [
         key.folder
         for key in study.keys
         if not (paths.run(study.name, key.folder) / "record.json").exists()
     ]
-    remedy = f"finish it with `dpgnn run {study.name} --tier {study.tier}`"
     if missing:
         count = f"{len(missing)} of {len(study.keys)} records missing, {missing[0]} first"
-        fail(f"study {study.name}", "be finished before it is shared", count, remedy)
-    report = paths.study(study.name) / "report.html"
-    require(report.exists(), f"study {study.name}", "have a report", "none", remedy)
+        fail(name, "be finished before it is shared", count, f"finish it with {command}")
+    made = (*audit_files(study, paths), *attack_files(study, paths))
+    for file in (*made, paths.study(study.name) / "report.html"):
+        rule = f"have {file.relative_to(root)} before it is shared"
+        require(file.exists(), name, rule, "none", f"finish it with {command}")
+    offender = next(_stale(study, path, root), None)
+    if offender is not None:
+        remedy = f"make it again with {command}"
+        fail(name, "be up to date and whole before it is shared", offender, remedy)
+
+
+def _stale(study: Study, path: Path, root: Path) -> Iterator[str]:
+    """Runs of another configuration or code than the study's, and files that are not those that were made."""
+    words = {"other": "of another configuration or code"}
+    for key, state in progress.run_states(study, root=root).items():
+        if state != "done":
+            yield f"run {key.folder} {words.get(state, state)}"
+    workflow = Workflow(study_file=str(root / path), tier=study.tier)
+    for found in damaged(workflow, root=root):
+        yield f"{found.path.relative_to(root)} {found.state}"
 
 
 def _note(study: Study, path: Path, root: Path) -> None:
