@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ SHOWS = DRY | {
 }
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
 LOCAL = ("local", "dryrun", "touch")  # Snakemake's executors that start jobs on this machine, or none
-STOPPED = 130  # the exit status after Ctrl-C, as in shells
+STOPPED = 130  # the exit status after Ctrl-C, as in shells, and after SIGTERM
 _claimed = ExitStack()
 
 
@@ -99,7 +99,7 @@ def run_snakemake(
     Changed files of `workflow` are first made again; a dry run names them. This process and Snakemake hold a
     kernel lock on the folder; a Snakemake started by hand takes the same lock (`claim`). One line per stage
     is shown in place of Snakemake's output, which is in .snakemake/log. Causes of failed jobs are printed
-    last. Returns the exit status (130: Ctrl-C).
+    last. Returns the exit status (130: Ctrl-C or SIGTERM).
 
     Raises:
         BusyError: another run holds the folder.
@@ -218,6 +218,8 @@ class _Screen:
             lock: the descriptor that it inherits.
             plain: show stages; otherwise Snakemake's own output is shown.
         """
+        if self._child.interrupted:  # before Snakemake started
+            return STOPPED
         if not plain:
             self._child.process = subprocess.Popen(command, cwd=root, pass_fds=(lock,))
             return self._child.process.wait()
@@ -278,15 +280,31 @@ class _Child:
     process: subprocess.Popen[Any] | None = None
     interrupted = False
 
+    def interrupt(self) -> None:
+        """Send Snakemake and its jobs what Ctrl-C sends them in a terminal; Snakemake comes first, so that
+        it starts no other job.
+        """
+        import psutil  # type: ignore[import-untyped]
+
+        with suppress(psutil.NoSuchProcess):
+            if self.process is not None and self.process.poll() is None:
+                snakemake = psutil.Process(self.process.pid)
+                for each in (snakemake, *snakemake.children(recursive=True)):
+                    with suppress(psutil.NoSuchProcess):
+                        each.send_signal(signal.SIGINT)
+
 
 @contextmanager
 def _signals_for_child() -> Iterator[_Child]:
-    """On Ctrl-C, which Snakemake gets too, wait until it has cancelled its jobs. Pass SIGTERM on."""
+    """On Ctrl-C, which Snakemake gets too, wait until it has cancelled its jobs. SIGTERM does the same.
+
+    By itself Snakemake answers SIGTERM by waiting for the end of its jobs, which may take hours.
+    """
     child = _Child()
 
     def hand_on(number: int, frame: object) -> None:
-        if child.process is not None:
-            child.process.send_signal(number)
+        child.interrupted = True
+        child.interrupt()
 
     def note(number: int, frame: object) -> None:
         child.interrupted = True

@@ -21,6 +21,7 @@ STAGES = {
 }  # fmt: skip
 EVERY = 30.0  # seconds between lines of one stage if the output is no terminal
 KEPT = 40  # of Snakemake's last lines
+WIDEST = 300  # characters of a kept line; a process of many runs has a command of thousands
 LOOK = 2.0  # seconds between counts of the runs that processes of many runs have made
 
 
@@ -103,9 +104,10 @@ def follow(
         show = _Bars(stack, out) if out.isatty() else _Lines(out)
         lock = stack.enter_context(_looking(stages, show, kept))
         for line in lines:
-            last.append(line.rstrip("\n"))
+            text = line.rstrip("\n")
+            last.append(text if len(text) <= WIDEST else text[: WIDEST - 3] + "...")
             with lock:
-                if stages.read(last[-1]):
+                if stages.read(text):
                     show.update(stages)
     return stages, list(last)
 

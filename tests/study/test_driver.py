@@ -81,6 +81,27 @@ def test_ctrl_c_is_left_to_snakemake_and_sigterm_is_handed_on(
     assert run_of(waits, tmp_path, monkeypatch) == driver.STOPPED
 
 
+def test_sigterm_stops_the_jobs_and_is_told_as_ctrl_c_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Snakemake waits for its job, which ends by itself only after 20 seconds
+    waits = f"kill -TERM {os.getpid()}; sleep 20 & wait"
+    job = f"trap : INT; sh -c 'trap \"touch stopped; exit 1\" INT; {waits}'; exit 5"
+    assert run_of(job, tmp_path, monkeypatch) == driver.STOPPED
+    assert (tmp_path / "stopped").exists()
+    assert capfd.readouterr().err == "Stopped by you; the same command goes on\n"
+
+
+def test_stopped_before_snakemake_starts_it_does_not_start(tmp_path: Path) -> None:
+    child = driver._Child()
+    child.interrupted = True
+    command = ["touch", str(tmp_path / "started")]
+    for plain in (True, False):
+        screen = driver._Screen(child, None, 0.0)
+        assert screen.run(command, tmp_path, 0, plain=plain) == driver.STOPPED
+    assert not (tmp_path / "started").exists()
+
+
 def test_the_lock_of_a_killed_run_is_removed_and_causes_are_shown_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
