@@ -83,8 +83,7 @@ def main(args: argparse.Namespace) -> int:
     if args.estimate:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
-    driver.check_profile(args.snakemake, Path())
-    _check_device(args.device, args.snakemake)
+    _check_flags(args.device, args.snakemake)
     for folder in (Path("work"), Path("logs"), *_written(study)):
         check_writable(folder)
     cells = [record_of(study, key) for key in keys] if wanted else []
@@ -107,14 +106,15 @@ def main(args: argparse.Namespace) -> int:
     return code
 
 
-def _check_device(device: str, flags: Sequence[str]) -> None:
-    """Refuse a device that this machine lacks before Snakemake removes what its jobs will make.
+def _check_flags(device: str, flags: Sequence[str]) -> None:
+    """Refuse a missing profile, and a device that is not here before Snakemake removes what its jobs make.
 
     A dry run makes nothing, and jobs that another machine runs find their own device.
     """
     from dpgnn.cli.train import check_device
     from dpgnn.study import driver
 
+    driver.check_profile(flags, Path())
     if not (driver.SHOWS & set(flags) or driver.runs_elsewhere(flags, Path())):
         check_device(device)
 
@@ -196,9 +196,14 @@ def _closing(study: Study, path: Path) -> list[str]:
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
-    """Remove kept copies of runs, so that the runs are repeated; copies of releases stay."""
+    """Remove kept copies of runs, so that the runs are repeated; copies of releases stay.
+
+    An empty folder stays, so that Snakemake's start keeps no copy of the finished run (`keep_finished`).
+    """
     for key in keys:
-        shutil.rmtree(root / "work" / FINISHED / study.name / key.folder, ignore_errors=True)
+        folder = root / "work" / FINISHED / study.name / key.folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:

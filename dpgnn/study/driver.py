@@ -20,11 +20,13 @@ from dpgnn.core.checks import fail, require
 from dpgnn.core.paths import in_project, regular
 from dpgnn.core.storage import UNFINISHED
 from dpgnn.study import progress
+from dpgnn.study.copies import keep_finished
 from dpgnn.study.repair import repair
 from dpgnn.study.screen import follow
 from dpgnn.study.verify import damaged, lines
 
 if TYPE_CHECKING:
+    from dpgnn.study.study import Study
     from dpgnn.study.workflow import Workflow
 
 # Snakemake's flags that make nothing, that show more, and that force up-to-date targets
@@ -41,7 +43,11 @@ SHOWS = DRY | {
     "-h",
 }
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
-LOCAL = ("local", "dryrun", "touch")  # Snakemake's executors that start jobs on this machine, or none
+LOCAL = (
+    "local",
+    "dryrun",
+    "touch",
+)  # Snakemake's executors that start jobs on this machine, or none
 STOPPED = 130  # the exit status after Ctrl-C, as in shells, and after SIGTERM
 _claimed = ExitStack()
 
@@ -248,11 +254,12 @@ class _Screen:
         return f"Stopped by you; {count}the same command goes on"
 
 
-def claim(root: Path) -> None:
+def claim(root: Path, study: Study | None = None) -> None:
     """Called by Snakemake before its first job: hold the folder's lock until this process ends.
 
     If `run_snakemake` started us, it holds the lock for us. Removes unfinished files of killed jobs in
-    results/.
+    results/, and keeps copies of the study's finished runs, because Snakemake removes all results of a
+    process of several runs before it starts it.
 
     Raises:
         BusyError: another run holds the folder.
@@ -261,6 +268,8 @@ def claim(root: Path) -> None:
     if locks.holder(lock) != os.getppid():
         _claimed.enter_context(locks.exclusive(lock))
     remove_unfinished(root / "results")
+    if study is not None:
+        keep_finished(study, root)
 
 
 def remove_unfinished(folder: Path) -> list[Path]:
