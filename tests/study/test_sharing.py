@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import TOY, write_study
+from helpers import TOY, run_tool, write_study
 
 from dpgnn.core.checksums import OF_FOLDER, write_checksums
 from dpgnn.core.storage import sha256_json
@@ -48,6 +48,25 @@ def finished(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_the_remotes_address_is_committed_and_a_secret_is_refused(finished: Path) -> None:
+    (finished / ".git").rmdir()
+    for command in (
+        ["init", "-q"],
+        ["config", "user.email", "toy@example.org"],
+        ["config", "user.name", "toy"],
+    ):
+        run_tool(finished, "git", *command)
+    config = finished / ".dvc" / "config"
+    config.write_text("['remote \"store\"']\n    url = /store\n    ask_password = true\n")
+    assert sharing._commit(finished, CONFIG, "toy")
+    assert ".dvc/config\n" in run_tool(finished, "git", "ls-files").stdout
+    assert not sharing._commit(finished, CONFIG, "toy")
+    config.write_text(config.read_text() + "    password = hunter2\n")
+    study = load_study(finished / CONFIG)
+    with pytest.raises(ValueError, match=r"\.dvc/config must hold no secret.*'password'.*--local"):
+        sharing.share(study, CONFIG, root=finished)
+
+
 def _of_other_width(root: Path) -> None:
     study = copy.deepcopy(TOY)
     study["entries"]["dp_mlp"]["options"]["width"] += 1
@@ -70,7 +89,10 @@ def _written_to(name: str) -> Callable[[Path], Any]:
         (_of_other_code, rf"run {RUN} of another configuration or code"),
         (_written_to(f"results/studies/quick/runs/{RUN}/model.safetensors"), rf"run {RUN} damaged"),
         (_written_to("results/studies/quick/report.html"), r"quick/report\.html changed"),
-        (lambda root: write_study(root, TOY | {"audits": True}), r"audits/chains-s\.public\.dp_mlp"),
+        (
+            lambda root: write_study(root, TOY | {"audits": True}),
+            r"audits/chains-s\.public\.dp_mlp",
+        ),
         (lambda root: (root / "results/studies/quick/report.html").unlink(), r"report\.html"),
     ],
     ids=["option", "code", "file of a run", "page", "audit", "no page"],
