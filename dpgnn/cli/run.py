@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import glob
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.cli.attack import COPIES
 from dpgnn.cli.flags import add_tier
 from dpgnn.core.paths import FINISHED, Paths, check_writable
 from dpgnn.core.wording import count
@@ -196,7 +198,7 @@ def _closing(study: Study, path: Path) -> list[str]:
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
-    """Remove kept copies of runs, so that the runs are repeated; copies of releases stay.
+    """Remove kept copies of runs and of their attacks, so that they are repeated; copies of releases stay.
 
     An empty folder stays, so that Snakemake's start keeps no copy of the finished run (`keep_finished`).
     """
@@ -204,6 +206,9 @@ def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
         folder = root / "work" / FINISHED / study.name / key.folder
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
+        run = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}"
+        for path in (root / "work" / COPIES / study.name).glob(f"{glob.escape(run)}.*"):
+            path.unlink()
 
 
 def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:
