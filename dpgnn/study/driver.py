@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.core import locks
 from dpgnn.core.checks import fail, require
-from dpgnn.core.paths import in_project, regular
+from dpgnn.core.paths import check_writable, in_project, regular
 from dpgnn.core.storage import UNFINISHED
 from dpgnn.study import progress
 from dpgnn.study.copies import keep_finished
@@ -199,8 +199,21 @@ def _remove_lock(snakemake: list[str], path: Path, root: Path) -> None:
     """Remove Snakemake's own lock, left by a killed run: we hold ours, so no run is active."""
     if any((root / ".snakemake" / "locks").glob("*")):
         print("removing the lock that a killed run left", file=sys.stderr)
-        unlock = [*snakemake, "--unlock", "--quiet", "all"]
-        subprocess.run([*unlock, "--config", f"study={path}"], cwd=root, check=True)
+        unlock = [*snakemake, "--unlock", "--quiet", "all", "--config", f"study={path}"]
+        subprocess.run(unlock, cwd=root, check=True, env=environment(root))
+
+
+def environment(root: Path) -> dict[str, str]:
+    """The environment of Snakemake and its jobs; where the home folder cannot hold caches, work/ does."""
+    found = dict(os.environ)
+    try:
+        check_writable(Path(found.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")))
+    except (ValueError, OSError):
+        folder = (root / "work" / "cache").absolute()
+        (folder / "matplotlib").mkdir(parents=True, exist_ok=True)
+        found["XDG_CACHE_HOME"] = str(folder)
+        found.setdefault("MPLCONFIGDIR", str(folder / "matplotlib"))
+    return found
 
 
 class _Screen:
@@ -227,11 +240,13 @@ class _Screen:
         if self._child.interrupted:  # before Snakemake started
             return STOPPED
         if not plain:
-            self._child.process = subprocess.Popen(command, cwd=root, pass_fds=(lock,))
+            self._child.process = subprocess.Popen(
+                command, cwd=root, pass_fds=(lock,), env=environment(root)
+            )
             return self._child.process.wait()
         process = subprocess.Popen(
             command, cwd=root, pass_fds=(lock,), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True,
+            text=True, env=environment(root),
         )  # fmt: skip
         self._child.process = process
         assert process.stdout is not None

@@ -5,6 +5,7 @@ Snakemake's output is in `.snakemake/log`; if it fails without a failed job, its
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 import threading
@@ -170,7 +171,8 @@ class _Lines:
     """A plain line when a stage is complete, and from time to time before."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out, self._start = out, time.monotonic()
+        self._out: TextIO = out
+        self._start = time.monotonic()
         self._told: dict[str, tuple[int, float]] = {}
 
     def update(self, stages: Stages) -> None:
@@ -182,4 +184,7 @@ class _Lines:
             if done > before and (done == total or now - when > EVERY):
                 self._told[stage] = (done, now)
                 text = f"{STAGES[stage]}: {done} of {total}, {now - self._start:.0f} s"
-                print(text, file=self._out, flush=True)
+                try:
+                    print(text, file=self._out, flush=True)
+                except BrokenPipeError:  # the reader is gone, like `| head`; the study goes on
+                    self._out = io.StringIO()

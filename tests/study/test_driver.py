@@ -43,6 +43,20 @@ def test_the_command_line_of_snakemake(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
+@pytest.mark.parametrize(("home", "own"), [("/dev/null", True), ("home", False)])
+def test_caches_are_below_work_where_the_home_folder_cannot_hold_them(
+    home: str, own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / home))  # an absolute path stays as it is
+    for name in ("XDG_CACHE_HOME", "MPLCONFIGDIR"):
+        monkeypatch.delenv(name, raising=False)
+    assert run_of('echo "$XDG_CACHE_HOME $MPLCONFIGDIR" > caches', tmp_path, monkeypatch) == 0
+    folder = tmp_path / "work" / "cache"
+    said = f"{folder} {folder}/matplotlib" if own else ""
+    assert (tmp_path / "caches").read_text().strip() == said
+    assert folder.exists() is own
+
+
 @pytest.mark.parametrize(
     "words", [["--workflow-profile", "profiles/slrum"], ["--workflow-profile=x"]]
 )

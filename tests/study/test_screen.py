@@ -118,3 +118,14 @@ def test_kept_lines_are_cut() -> None:
     assert last[0] == "short"
     assert len(last[1]) == screen.WIDEST
     assert last[1].endswith("x...")
+
+
+def test_a_reader_that_is_gone_does_not_end_the_study() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    out = os.fdopen(write, "w")
+    stages, last = follow(PRINTED.splitlines(keepends=True), RUNS, out)
+    assert stages.done == {"graph": 2, "train": 18, "report": 0}
+    assert last[-1] == PRINTED.splitlines()[-1]
+    with contextlib.suppress(BrokenPipeError):
+        out.close()
