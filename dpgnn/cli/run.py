@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.cli.attack import COPIES
-from dpgnn.cli.flags import add_tier
+from dpgnn.cli.flags import add_tier, check_tier
 from dpgnn.core.paths import FINISHED, Paths, check_writable
 from dpgnn.core.wording import count
 
@@ -76,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
         print(path)
         return 0
     workflow = Workflow(study_file=str(path), tier=args.tier, device=args.device)
-    study = workflow.study
+    study = check_tier(workflow.study, args.tier)
     if args.status:
         print(progress.status(study, root=Path()))
         return 0

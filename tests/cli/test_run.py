@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers import tells
+from helpers import TOY, tells, write_study
 from studies import known
 
 from dpgnn.__main__ import main
@@ -107,3 +107,15 @@ def test_a_gpu_that_is_not_there_is_refused_before_snakemake_starts(
     for words in (["--workflow-profile", "profiles/slurm"], ["-n"]):
         main(["run", "quick", "--device", "cuda", "--", *words])
     assert len(started) == 2
+
+
+def test_a_study_without_tiers_has_its_own_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path, TOY)
+    for command in ("run", "share"):
+        assert main([command, "config.yaml", "--tier", "M"]) == 1
+        tells(capsys.readouterr().err, "--tier must", "be S", "quick", "'M'")
+    for words in ([], ["--tier", "S"]):
+        assert main(["run", "config.yaml", "--estimate", *words]) == 0

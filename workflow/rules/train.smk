@@ -36,6 +36,8 @@ if not WORKFLOW.chunks:
             code=lambda w: WORKFLOW.method_code(w.entry),
             # a function of resources is no rerun trigger: a finished run is not made again on another device
             device=lambda w, resources: WORKFLOW.device_flag,
+            # what earlier versions remember of the device of a run on the CPU, so that it is not made again
+            remembered="",
         shell:
             "python -m dpgnn train --study {params.study:q}"
             " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
@@ -72,6 +74,7 @@ for chunk in WORKFLOW.chunks:
             code=chunk.code,
             runs=chunk.run_flags,
             device=lambda w, resources: WORKFLOW.device_flag,
+            remembered="",
         shell:
             "python -m dpgnn train --study {params.study:q} {params.runs}"
             "{params.device} > {log} 2>&1"
