@@ -49,6 +49,7 @@ LOCAL = (
     "touch",
 )  # Snakemake's executors that start jobs on this machine, or none
 STOPPED = 130  # the exit status after Ctrl-C, as in shells, and after SIGTERM
+FIRST = "without -n these files are made again first; the plan below does not count what follows from that"
 _claimed = ExitStack()
 
 
@@ -189,7 +190,8 @@ def _mend(workflow: Workflow, extra: Sequence[str], root: Path, make: Callable[.
     """Remake changed files; a dry run names them."""
     found = damaged(workflow, root=root)
     if DRY & set(extra):
-        print(*lines(found, root), sep="\n", end="\n" * bool(found), file=sys.stderr)
+        said = [*lines(found, root), *([FIRST] if found else [])]
+        print(*said, sep="\n", end="\n" * bool(found), file=sys.stderr)
     elif found:
         plain = [flag for flag in extra if flag not in FORCES]
         repair(found, root=root, make=lambda wanted: make(wanted, plain))

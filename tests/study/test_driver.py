@@ -10,6 +10,7 @@ from helpers import tells
 
 from dpgnn.core import locks
 from dpgnn.study import driver, progress
+from dpgnn.study.verify import Finding, Group
 
 
 def test_a_study_is_found_by_name_or_file(repository: Path, tmp_path: Path) -> None:
@@ -114,6 +115,18 @@ def test_stopped_before_snakemake_starts_it_does_not_start(tmp_path: Path) -> No
         screen = driver._Screen(child, None, 0.0)
         assert screen.run(command, tmp_path, 0, plain=plain) == driver.STOPPED
     assert not (tmp_path / "started").exists()
+
+
+def test_a_dry_run_says_that_damaged_files_are_made_again_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "graph.json"
+    group = Group(listed=tmp_path / "checksums.sha256", files=(path,))
+    found = [Finding(path=path, state="changed", group=group)]
+    for findings, said in ((found, f"changed      graph.json\n{driver.FIRST}\n"), ([], "")):
+        monkeypatch.setattr(driver, "damaged", lambda *_, findings=findings, **__: findings)
+        driver._mend(None, ["-n"], tmp_path, lambda *_: 1)  # type: ignore[arg-type]
+        assert capfd.readouterr().err == said
 
 
 def test_the_lock_of_a_killed_run_is_removed_and_causes_are_shown_last(

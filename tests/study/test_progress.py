@@ -204,6 +204,29 @@ def test_a_record_without_a_result_is_done_and_counted(tmp_path: Path) -> None:
     assert not list(progress.empty_runs(STUDY.keys[:1], STUDY, root=tmp_path))
 
 
+def test_status_names_a_graph_a_split_and_a_sample_that_failed(tmp_path: Path) -> None:
+    said = "dpgnn: error: x could not be fetched"
+    for name in ("graph/chains-s", "split/chains-s.public.0", "prepare/chains-s.public.0/list-1"):
+        log = tmp_path / "logs" / f"{name}.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(f"{said}\n")
+    made = (
+        "graphs/chains-s",
+        "splits/chains-s.public.0.parquet",
+        "prepared/chains-s.public.0/list-1.parquet",
+    )
+    failed = [line for line in progress.status(STUDY, root=tmp_path).splitlines() if said in line]
+    assert [line.split(" ")[:2] for line in failed] == [
+        ["failed:", f"results/{name}"] for name in made
+    ]
+    # an old log of what is made now is no failure
+    for name in ("graphs/chains-s/graph.json", *made[1:]):
+        path = tmp_path / "results" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert said not in progress.status(STUDY, root=tmp_path)
+
+
 def test_a_run_that_lacks_a_file_or_has_another_is_damaged(tmp_path: Path) -> None:
     for number in range(3):
         finish(STUDY, number, tmp_path, 3600.0)
