@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dpgnn.report.tables.table import Table
     from dpgnn.study.study import RunKey, Study
 
+COPIES = "attacks"  # below work/: attacks as they were made, by study
 MOST_PRINTED = 300  # a longer table is written as CSV only
 
 
@@ -59,6 +60,9 @@ def add_parser(subparsers: Any) -> None:
         "--out", type=Path, help="folder; results/studies/STUDY/attacks if not given"
     )
     parser.add_argument(
+        "--work", type=Path, help="folder for copies of attacks, used in place of attacking again"
+    )
+    parser.add_argument(
         "--table", type=Path, help="attack nothing; write attacks.csv (if short .md, .tex) of --out"
     )
     parser.add_argument(
@@ -97,7 +101,8 @@ def main(args: argparse.Namespace) -> int:
     keys = keys_of(study, args)
     for key in keys:
         require_made(study, key, paths, "attack")
-    _attack_all(study, keys, names, folder, paths, sizes_of(args))
+    copies = None if args.work is None else args.work / COPIES / study.name
+    _attack_all(study, keys, names, folder, paths, sizes_of(args), copies)
     return 0
 
 
@@ -121,6 +126,7 @@ def _attack_all(
     folder: Path,
     paths: Paths,
     sizes: Sizes,
+    copies: Path | None = None,
 ) -> None:
     """Attack the runs one after the other; a line on standard error after each."""
     import torch
@@ -134,7 +140,7 @@ def _attack_all(
         loaded = load(study, key, paths)
         request = cache(partial(request_of, key, loaded, sizes))
         for name in names:
-            attack_one(study, key, name, folder, loaded, sizes, request)
+            attack_one(study, key, name, folder, loaded, sizes, request, copies)
         elapsed = time.monotonic() - started
         print(
             f"attacked {number} of {len(keys)} runs, {elapsed:.0f} s", file=sys.stderr, flush=True
@@ -198,37 +204,92 @@ def attack_one(
     loaded: Loaded,
     sizes: Sizes,
     request_of_run: Callable[[], AttackRequest],
+    copies: Path | None = None,
 ) -> dict[str, Any]:
-    """Make one attack on one run, write and return it; a finished one is read."""
-    from dpgnn import methods
-    from dpgnn.core.checksums import check, write_checksums
-    from dpgnn.core.storage import read_json, write_json
-
+    """Make one attack on one run, write and return it; a finished one is read, or taken from `copies`."""
     run = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}"
     path = folder / f"{run}.{name}.json"
-    fingerprint = _fingerprint(study, key, name, loaded, sizes)
-    if path.exists():
-        check(path)
-        kept: dict[str, Any] = read_json(path)
-        if kept.get("fingerprint") == fingerprint:
-            print(f"{path.name}: kept", file=sys.stderr, flush=True)
-            return kept
+    content = _stated(study, key, _fingerprint(study, key, name, loaded, sizes))
+    kept = _standing(path, content["fingerprint"])
+    if kept is not None:
+        print(f"{path.name}: kept", file=sys.stderr, flush=True)
+        return kept
+    kept = None if copies is None else _copy_of(copies / path.name, content)
+    if kept is not None:
+        _write(path, kept)
+        print(f"{path.name}: copied from {copies}", file=sys.stderr, flush=True)
+        return kept
+    claim, results = _made(name, request_of_run())
+    # the same seeds give the same file, so times are only printed
+    content |= {"claim": claim, "results": [_without_times(result) for result in results]}
+    _write(path, content)
+    if copies is not None:
+        _write(copies / path.name, {"code": _own_code(), "content": content})
+    for result in results:
+        print(f"{path.name}: {words(result)}", file=sys.stderr, flush=True)
+    return content
+
+
+def _stated(study: Study, key: RunKey, fingerprint: str) -> dict[str, Any]:
+    """What an attack's file says of its run."""
+    from dpgnn import methods
+
     entry = study.entries[key.entry]
-    content: dict[str, Any] = {
+    return {
         "key": key.axes,
         "fingerprint": fingerprint,
         "title": entry.title or methods.get(entry.method).title,
         "method": entry.method,
         "mode": entry.mode,
     }
-    claim, results = _made(name, request_of_run())
-    # the same seeds give the same file, so times are only printed
-    content |= {"claim": claim, "results": [_without_times(result) for result in results]}
+
+
+def _standing(path: Path, fingerprint: str) -> dict[str, Any] | None:
+    """The finished attack with this fingerprint; None if there is none."""
+    from dpgnn.core.checksums import check
+    from dpgnn.core.storage import read_json
+
+    if not path.exists():
+        return None
+    check(path)
+    held: dict[str, Any] = read_json(path)
+    return held if held.get("fingerprint") == fingerprint else None
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Write a file and its checksum."""
+    from dpgnn.core.checksums import write_checksums
+    from dpgnn.core.storage import write_json
+
     write_json(path, content)
     write_checksums(path.with_suffix(".sha256"), [path])
-    for result in results:
-        print(f"{path.name}: {words(result)}", file=sys.stderr, flush=True)
-    return content
+
+
+def _copy_of(path: Path, stated: dict[str, Any]) -> dict[str, Any] | None:
+    """The copy of an attack, if it states the same and was made by the same code; None otherwise.
+
+    Snakemake removes an attack before its job starts, also where only another run of a process was repeated.
+    """
+    from dpgnn.core.checksums import check
+    from dpgnn.core.storage import DamagedFileError, read_json
+
+    if not path.exists():
+        return None
+    try:
+        check(path)
+        held = read_json(path)
+    except DamagedFileError:
+        return None
+    content: dict[str, Any] = held["content"]
+    same = {name: content.get(name) for name in stated} == stated
+    return content if same and held["code"] == _own_code() else None
+
+
+def _own_code() -> str:
+    """Hash of the code that writes an attack's file."""
+    from dpgnn.core.code_hash import code_sha256
+
+    return code_sha256("dpgnn.cli.attack")
 
 
 def _fingerprint(study: Study, key: RunKey, name: str, loaded: Loaded, sizes: Sizes) -> str:

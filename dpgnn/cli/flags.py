@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dpgnn.core.checks import require
+
+if TYPE_CHECKING:
+    from dpgnn.study.study import Study
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -51,3 +56,16 @@ def study_path(text: str) -> Path:
 def add_tier(parser: argparse.ArgumentParser) -> None:
     """Add `--tier`."""
     parser.add_argument("--tier", choices=("S", "M", "L"), help="the study's own if none")
+
+
+def check_tier(study: Study, tier: str | None) -> Study:
+    """The study, if it has the tier that was asked for; a study without tiers has its own alone.
+
+    Raises:
+        ValueError: `tier` would be the same runs under another name.
+    """
+    own = study.config.tier
+    found = tier is None or tier == own or bool(study.config.tiers)
+    rule = f"be {own}, because study {study.name} has no key `tiers`"
+    require(found, "--tier", rule, tier, "leave it out")
+    return study

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import glob
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpgnn.cli.flags import add_tier
+from dpgnn.cli.attack import COPIES
+from dpgnn.cli.flags import add_tier, check_tier
 from dpgnn.core.paths import FINISHED, Paths, check_writable
 from dpgnn.core.wording import count
 
@@ -75,7 +77,7 @@ def main(args: argparse.Namespace) -> int:
         print(path)
         return 0
     workflow = Workflow(study_file=str(path), tier=args.tier, device=args.device)
-    study = workflow.study
+    study = check_tier(workflow.study, args.tier)
     if args.status:
         print(progress.status(study, root=Path()))
         return 0
@@ -84,7 +86,7 @@ def main(args: argparse.Namespace) -> int:
     if args.estimate:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
-    driver.check_profile(args.snakemake, Path())
+    _check_flags(args.device, args.snakemake)
     for folder in (Path("work"), Path("logs"), *_written(study)):
         check_writable(folder)
     cells = [record_of(study, key) for key in keys] if wanted else []
@@ -105,6 +107,19 @@ def main(args: argparse.Namespace) -> int:
     if code == 0 and not (args.target or driver.SHOWS & set(args.snakemake)):
         print(*(_beside(study, path, keys) if cells else _closing(study, path)), sep="\n")
     return code
+
+
+def _check_flags(device: str, flags: Sequence[str]) -> None:
+    """Refuse a missing profile, and a device that is not here before Snakemake removes what its jobs make.
+
+    A dry run makes nothing, and jobs that another machine runs find their own device.
+    """
+    from dpgnn.cli.train import check_device
+    from dpgnn.study import driver
+
+    driver.check_profile(flags, Path())
+    if not (driver.SHOWS & set(flags) or driver.runs_elsewhere(flags, Path())):
+        check_device(device)
 
 
 def _of_these(workflow: Workflow, keys: Sequence[RunKey]) -> Workflow:
@@ -184,9 +199,17 @@ def _closing(study: Study, path: Path) -> list[str]:
 
 
 def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
-    """Remove kept copies of runs, so that the runs are repeated; copies of releases stay."""
+    """Remove kept copies of runs and of their attacks, so that they are repeated; copies of releases stay.
+
+    An empty folder stays, so that Snakemake's start keeps no copy of the finished run (`keep_finished`).
+    """
     for key in keys:
-        shutil.rmtree(root / "work" / FINISHED / study.name / key.folder, ignore_errors=True)
+        folder = root / "work" / FINISHED / study.name / key.folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        run = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}"
+        for path in (root / "work" / COPIES / study.name).glob(f"{glob.escape(run)}.*"):
+            path.unlink()
 
 
 def released_budgets(study: Study, keys: Sequence[RunKey]) -> list[str]:

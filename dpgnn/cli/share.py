@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpgnn.cli.flags import add_study
+from dpgnn.cli.flags import add_study, check_tier
 
 
 def add_parser(subparsers: Any) -> None:
@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.study.study import load_study
 
     path = driver.study_file(args.study, root=Path())
-    study = load_study(path, args.tier)
+    study = check_tier(load_study(path, args.tier), args.tier)
     require(not (args.git and args.no_push), "--git", "stand without --no-push", "both")
     push, message = not args.no_push, args.message
     print(sharing.share(study, path, root=Path(), push=push, git=args.git, message=message))

@@ -39,7 +39,7 @@ def read_archive(path: str | Path) -> dict[str, tuple[str, str]]:
     Raises:
         DamagedFileError: missing, damaged, or without these columns.
     """
-    table = read_parquet(path, RUN_COLUMNS, remedy="pack it again, or take it from git")
+    table = read_parquet(path, RUN_COLUMNS, remedy="take it from git, or delete it and pack again")
     runs, records, resources = (table.column(name).to_pylist() for name in RUN_COLUMNS)
     return {run: (record, used) for run, record, used in sorted(zip(runs, records, resources))}
 
@@ -248,7 +248,9 @@ def read_texts(folder: str | Path, kind: Kind) -> dict[str, str]:
     texts: dict[str, str] = {}
     path = text_archive(folder, kind)
     if path.exists():
-        table = read_parquet(path, TEXT_COLUMNS, remedy="pack it again, or take it from git")
+        table = read_parquet(
+            path, TEXT_COLUMNS, remedy="take it from git, or delete it and pack again"
+        )
         texts.update(zip(*(table.column(name).to_pylist() for name in TEXT_COLUMNS)))
     for file in Path(folder).glob("*.json"):
         try:

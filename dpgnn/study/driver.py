@@ -10,21 +10,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core import locks
 from dpgnn.core.checks import fail, require
-from dpgnn.core.paths import in_project, regular
+from dpgnn.core.paths import check_writable, in_project, regular
 from dpgnn.core.storage import UNFINISHED
 from dpgnn.study import progress
+from dpgnn.study.copies import keep_finished
 from dpgnn.study.repair import repair
 from dpgnn.study.screen import follow
 from dpgnn.study.verify import damaged, lines
 
 if TYPE_CHECKING:
+    from dpgnn.study.study import Study
     from dpgnn.study.workflow import Workflow
 
 # Snakemake's flags that make nothing, that show more, and that force up-to-date targets
@@ -41,7 +43,13 @@ SHOWS = DRY | {
     "-h",
 }
 FORCES = frozenset(("-f", "--force", "-F", "--forceall"))
-STOPPED = 130  # the exit status after Ctrl-C, as in shells
+LOCAL = (
+    "local",
+    "dryrun",
+    "touch",
+)  # Snakemake's executors that start jobs on this machine, or none
+STOPPED = 130  # the exit status after Ctrl-C, as in shells, and after SIGTERM
+FIRST = "without -n these files are made again first; the plan below does not count what follows from that"
 CLONE = "go to a clone of the repository; `dpgnn.fit` needs none"
 _claimed = ExitStack()
 
@@ -112,7 +120,7 @@ def run_snakemake(
     Changed files of `workflow` are first made again; a dry run names them. This process and Snakemake hold a
     kernel lock on the folder; a Snakemake started by hand takes the same lock (`claim`). One line per stage
     is shown in place of Snakemake's output, which is in .snakemake/log. Causes of failed jobs are printed
-    last. Returns the exit status (130: Ctrl-C).
+    last. Returns the exit status (130: Ctrl-C or SIGTERM).
 
     Raises:
         BusyError: another run holds the folder.
@@ -149,14 +157,42 @@ def check_profile(flags: Sequence[str], root: Path) -> None:
         ValueError: the folder has no configuration (names those that there are), or `root` is no checkout.
     """
     check_checkout(root)
-    words = [part for flag in flags for part in flag.split("=", 1)]
-    for flag, profile in itertools.pairwise(words):
+    for flag, profile in _pairs(flags):
         if flag == "--workflow-profile" and profile != "none":
             there = any((root / profile).glob("config*.y*ml"))
             known = ", ".join(
                 sorted(f"profiles/{path.name}" for path in (root / "profiles").glob("*"))
             )
             require(there, flag, "be a folder with config.yaml", profile, f"there are {known}")
+
+
+def runs_elsewhere(flags: Sequence[str], root: Path) -> bool:
+    """Whether other machines run the jobs: an executor is asked for, or a profile that has one.
+
+    Args:
+        flags: of Snakemake.
+        root: the folder of the workflow.
+
+    Returns:
+        True also for a profile that is not in `root`, which is not read.
+    """
+    import yaml
+
+    stated = dict(_pairs(flags))
+    executor = stated.get("--executor", stated.get("-e"))
+    for flag in ("--workflow-profile", "--profile"):
+        if executor is None and stated.get(flag, "none") != "none":
+            files = sorted((root / stated[flag]).glob("config*.y*ml"))
+            if not files:
+                return True
+            profile = yaml.safe_load(files[-1].read_text(encoding="utf-8")) or {}
+            executor = profile.get("executor")
+    return executor is not None and executor not in LOCAL
+
+
+def _pairs(flags: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each word of Snakemake's flags with the next one; --flag=value is two words."""
+    return itertools.pairwise([part for flag in flags for part in flag.split("=", 1)])
 
 
 def _why(child: _Child, screen: _Screen, root: Path, started: float) -> Sequence[str]:
@@ -169,7 +205,8 @@ def _mend(workflow: Workflow, extra: Sequence[str], root: Path, make: Callable[.
     """Remake changed files; a dry run names them."""
     found = damaged(workflow, root=root)
     if DRY & set(extra):
-        print(*lines(found, root), sep="\n", end="\n" * bool(found), file=sys.stderr)
+        said = [*lines(found, root), *([FIRST] if found else [])]
+        print(*said, sep="\n", end="\n" * bool(found), file=sys.stderr)
     elif found:
         plain = [flag for flag in extra if flag not in FORCES]
         repair(found, root=root, make=lambda wanted: make(wanted, plain))
@@ -179,8 +216,21 @@ def _remove_lock(snakemake: list[str], path: Path, root: Path) -> None:
     """Remove Snakemake's own lock, left by a killed run: we hold ours, so no run is active."""
     if any((root / ".snakemake" / "locks").glob("*")):
         print("removing the lock that a killed run left", file=sys.stderr)
-        unlock = [*snakemake, "--unlock", "--quiet", "all"]
-        subprocess.run([*unlock, "--config", f"study={path}"], cwd=root, check=True)
+        unlock = [*snakemake, "--unlock", "--quiet", "all", "--config", f"study={path}"]
+        subprocess.run(unlock, cwd=root, check=True, env=environment(root))
+
+
+def environment(root: Path) -> dict[str, str]:
+    """The environment of Snakemake and its jobs; where the home folder cannot hold caches, work/ does."""
+    found = dict(os.environ)
+    try:
+        check_writable(Path(found.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")))
+    except (ValueError, OSError):
+        folder = (root / "work" / "cache").absolute()
+        (folder / "matplotlib").mkdir(parents=True, exist_ok=True)
+        found["XDG_CACHE_HOME"] = str(folder)
+        found.setdefault("MPLCONFIGDIR", str(folder / "matplotlib"))
+    return found
 
 
 class _Screen:
@@ -204,12 +254,16 @@ class _Screen:
             lock: the descriptor that it inherits.
             plain: show stages; otherwise Snakemake's own output is shown.
         """
+        if self._child.interrupted:  # before Snakemake started
+            return STOPPED
         if not plain:
-            self._child.process = subprocess.Popen(command, cwd=root, pass_fds=(lock,))
+            self._child.process = subprocess.Popen(
+                command, cwd=root, pass_fds=(lock,), env=environment(root)
+            )
             return self._child.process.wait()
         process = subprocess.Popen(
             command, cwd=root, pass_fds=(lock,), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True,
+            text=True, env=environment(root),
         )  # fmt: skip
         self._child.process = process
         assert process.stdout is not None
@@ -232,11 +286,12 @@ class _Screen:
         return f"Stopped by you; {count}the same command goes on"
 
 
-def claim(root: Path) -> None:
+def claim(root: Path, study: Study | None = None) -> None:
     """Called by Snakemake before its first job: hold the folder's lock until this process ends.
 
     If `run_snakemake` started us, it holds the lock for us. Removes unfinished files of killed jobs in
-    results/.
+    results/, and keeps copies of the study's finished runs, because Snakemake removes all results of a
+    process of several runs before it starts it.
 
     Raises:
         BusyError: another run holds the folder.
@@ -245,6 +300,8 @@ def claim(root: Path) -> None:
     if locks.holder(lock) != os.getppid():
         _claimed.enter_context(locks.exclusive(lock))
     remove_unfinished(root / "results")
+    if study is not None:
+        keep_finished(study, root)
 
 
 def remove_unfinished(folder: Path) -> list[Path]:
@@ -264,15 +321,31 @@ class _Child:
     process: subprocess.Popen[Any] | None = None
     interrupted = False
 
+    def interrupt(self) -> None:
+        """Send Snakemake and its jobs what Ctrl-C sends them in a terminal; Snakemake comes first, so that
+        it starts no other job.
+        """
+        import psutil  # type: ignore[import-untyped]
+
+        with suppress(psutil.NoSuchProcess):
+            if self.process is not None and self.process.poll() is None:
+                snakemake = psutil.Process(self.process.pid)
+                for each in (snakemake, *snakemake.children(recursive=True)):
+                    with suppress(psutil.NoSuchProcess):
+                        each.send_signal(signal.SIGINT)
+
 
 @contextmanager
 def _signals_for_child() -> Iterator[_Child]:
-    """On Ctrl-C, which Snakemake gets too, wait until it has cancelled its jobs. Pass SIGTERM on."""
+    """On Ctrl-C, which Snakemake gets too, wait until it has cancelled its jobs. SIGTERM does the same.
+
+    By itself Snakemake answers SIGTERM by waiting for the end of its jobs, which may take hours.
+    """
     child = _Child()
 
     def hand_on(number: int, frame: object) -> None:
-        if child.process is not None:
-            child.process.send_signal(number)
+        child.interrupted = True
+        child.interrupt()
 
     def note(number: int, frame: object) -> None:
         child.interrupted = True

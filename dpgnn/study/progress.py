@@ -125,7 +125,7 @@ def status(study: Study, *, root: Path) -> str:
     for key, state in states.items():
         lines += _told_of(study, key, state, root / logs[key], root)
     lines += [f"no result: {line}" for line in _by_cause(empty)]
-    return "\n".join([*lines, *_checks(study, root)])
+    return "\n".join([*lines, *_missing_data(study, root), *_checks(study, root)])
 
 
 def run_states(study: Study, *, root: Path) -> dict[RunKey, str]:
@@ -166,6 +166,21 @@ def _told_of(study: Study, key: RunKey, state: str, log: Path, root: Path) -> li
             f"{root / RELEASES / study.name / key.folder}; another release adds its epsilon to that one's"
         ]
     return [f"failed: {key.folder} ({log}): {_cause(log, key)}"] if state == "failed" else []
+
+
+def _missing_data(study: Study, root: Path) -> Iterator[str]:
+    """Why graphs, splits and samples that runs wait for are missing."""
+    paths, logs = Paths(), root / "logs"
+    made = {logs / "graph" / f"{key.dataset}.log": paths.graph(key.dataset) for key in study.keys}
+    for place in dict.fromkeys((key.dataset, key.setting, key.repeat) for key in study.keys):
+        stem = "{}.{}.{}".format(*place)
+        made[logs / "split" / f"{stem}.log"] = paths.split(*place)
+        for log in sorted((logs / "prepare" / stem).glob("*.log")):
+            made[log] = paths.prepared(*place, log.stem)
+    for log, path in made.items():
+        file = path if path.suffix == ".parquet" else path / "graph.json"
+        if not (root / file).exists() and _is_error(_last_line(log)):
+            yield f"failed: {path} ({log}): {_last_line(log)}"
 
 
 def _checks(study: Study, root: Path) -> Iterator[str]:

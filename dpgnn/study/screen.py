@@ -5,6 +5,7 @@ Snakemake's output is in `.snakemake/log`; if it fails without a failed job, its
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 import threading
@@ -21,6 +22,7 @@ STAGES = {
 }  # fmt: skip
 EVERY = 30.0  # seconds between lines of one stage if the output is no terminal
 KEPT = 40  # of Snakemake's last lines
+WIDEST = 300  # characters of a kept line; a process of many runs has a command of thousands
 LOOK = 2.0  # seconds between counts of the runs that processes of many runs have made
 
 
@@ -103,9 +105,10 @@ def follow(
         show = _Bars(stack, out) if out.isatty() else _Lines(out)
         lock = stack.enter_context(_looking(stages, show, kept))
         for line in lines:
-            last.append(line.rstrip("\n"))
+            text = line.rstrip("\n")
+            last.append(text if len(text) <= WIDEST else text[: WIDEST - 3] + "...")
             with lock:
-                if stages.read(last[-1]):
+                if stages.read(text):
                     show.update(stages)
     return stages, list(last)
 
@@ -168,7 +171,8 @@ class _Lines:
     """A plain line when a stage is complete, and from time to time before."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out, self._start = out, time.monotonic()
+        self._out: TextIO = out
+        self._start = time.monotonic()
         self._told: dict[str, tuple[int, float]] = {}
 
     def update(self, stages: Stages) -> None:
@@ -180,4 +184,7 @@ class _Lines:
             if done > before and (done == total or now - when > EVERY):
                 self._told[stage] = (done, now)
                 text = f"{STAGES[stage]}: {done} of {total}, {now - self._start:.0f} s"
-                print(text, file=self._out, flush=True)
+                try:
+                    print(text, file=self._out, flush=True)
+                except BrokenPipeError:  # the reader is gone, like `| head`; the study goes on
+                    self._out = io.StringIO()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,9 +23,16 @@ from dpgnn.core.storage import write_text
 from dpgnn.data.raw.sources import read_sources
 from dpgnn.study import progress
 from dpgnn.study.study import Study
+from dpgnn.study.verify import damaged
+from dpgnn.study.workflow import Workflow, attack_files, audit_files
 
 SHARED = Path("workflow") / "shared.yaml"
 IGNORED = Path(".dvcignore")
+CONFIG = Path(".dvc") / "config"  # names the remote, so that a clone can pull
+SECRET = re.compile(
+    r"^\s*(password|\w*secret\w*|\w*token|account_key|access_key_id|connection_string)\s*=",
+    re.MULTILINE,
+)
 # folders that hold the data itself, or enough to rebuild it
 DATA = ("graphs", "splits", "prepared")
 HEAD = """\
@@ -93,7 +101,7 @@ def share(
         root: a git repository with DVC set up.
         push: send the files to DVC's default remote.
         git: push the branch's commits after the files, so that no commit lacks its files.
-        message: of the git commit.
+        message: of the commit.
 
     Returns:
         what was done, in one line.
@@ -103,31 +111,36 @@ def share(
     are. Records and models are covered by their claims; no claim covers the others.
 
     Raises:
-        ValueError: the study is not finished, or git or DVC is not set up.
+        ValueError: the study is not finished, or stale or damaged, or git or DVC is not set up.
         RuntimeError: DVC holds a data set that may not leave; nothing was committed or pushed.
         BusyError: a workflow is active in the folder.
     """
-    _check_ready(study, root)
-    require(
-        study.config.randomness == "study", f"study {study.name}", "be no release to be shared",
-        study.config.randomness,
-        "publish record.json and model.safetensors of its run; times, memory and checksums are not covered",
-    )  # fmt: skip
     with locks.exclusive(progress.workflow_lock(root)):
+        _check_ready(study, path, root)
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
         reasons = _not_for_others(study, root)
         targets = _version(study, root, memory=not reasons)
         committed = _commit(root, path, message or f"Results of {study.name}, tier {study.tier}")
-        if push:
-            _dvc(root, "push", "-q", *targets)
-        if git:
-            _run(root, "git", "push", "-q")
-    done = ["versions committed" if committed else "nothing new to commit"]
+        _send(root, targets if push else [], git=git)
+    return ", ".join(_done(study, reasons, committed=committed, push=push, git=git))
+
+
+def _send(root: Path, targets: list[str], *, git: bool) -> None:
+    """Push the stages' files, then the commits."""
+    if targets:
+        _dvc(root, "push", "-q", *targets)
+    if git:
+        _run(root, "git", "push", "-q")
+
+
+def _done(study: Study, reasons: list[str], *, committed: bool, push: bool, git: bool) -> list[str]:
+    """What was done and what was not sent, in words."""
+    done = [f"study {study.name}, tier {study.tier}: {len(study.keys)} records"]
+    done += ["versions committed" if committed else "nothing new to commit"]
     done.append("files pushed" if push else "files not pushed")
     done += ["commits pushed"] if git else []
-    said = f"study {study.name}, tier {study.tier}: {len(study.keys)} records"
-    return ", ".join([said, *done, *_stays_here(study, reasons)])
+    return [*done, *_stays_here(study, reasons)]
 
 
 def _stays_here(study: Study, reasons: list[str]) -> Iterator[str]:
@@ -176,21 +189,55 @@ def _not_for_others(study: Study, root: Path) -> list[str]:
     return found + ([f"checksums of {', '.join(own)}"] if own else [])
 
 
-def _check_ready(study: Study, root: Path) -> None:
+def _check_ready(study: Study, path: Path, root: Path) -> None:
+    """Refuse a release, a study that is not finished, and one that is stale or damaged."""
+    _check_study(study)
     for folder, command in ((".git", "git init"), (".dvc", "dvc init")):
         require((root / folder).exists(), str(root), f"hold {folder}", "none", f"run `{command}`")
-    paths = Paths(results=root / "results")
+    config = root / CONFIG
+    secret = SECRET.search(config.read_text(encoding="utf-8")) if config.exists() else None
+    if secret is not None:
+        remedy = "move it to .dvc/config.local with `dvc remote modify --local`"
+        fail(str(CONFIG), "hold no secret, because it is committed", secret[1], remedy)
+    name, paths = f"study {study.name}", Paths(results=root / "results")
+    own = path != Path("config.yaml") and path.parent != Path("workflow") / "studies"
+    command = f"`dpgnn run {path if own else study.name} --tier {study.tier}`"
     missing = [
         key.folder
         for key in study.keys
         if not (paths.run(study.name, key.folder) / "record.json").exists()
     ]
-    remedy = f"finish it with `dpgnn run {study.name} --tier {study.tier}`"
     if missing:
         count = f"{len(missing)} of {len(study.keys)} records missing, {missing[0]} first"
-        fail(f"study {study.name}", "be finished before it is shared", count, remedy)
-    report = paths.study(study.name) / "report.html"
-    require(report.exists(), f"study {study.name}", "have a report", "none", remedy)
+        fail(name, "be finished before it is shared", count, f"finish it with {command}")
+    made = (*audit_files(study, paths), *attack_files(study, paths))
+    for file in (*made, paths.study(study.name) / "report.html"):
+        rule = f"have {file.relative_to(root)} before it is shared"
+        require(file.exists(), name, rule, "none", f"finish it with {command}")
+    offender = next(_stale(study, path, root), None)
+    if offender is not None:
+        remedy = f"make it again with {command}"
+        fail(name, "be up to date and whole before it is shared", offender, remedy)
+
+
+def _check_study(study: Study) -> None:
+    """Refuse a release."""
+    require(
+        study.config.randomness == "study", f"study {study.name}", "be no release to be shared",
+        study.config.randomness,
+        "publish record.json and model.safetensors of its run; times, memory and checksums are not covered",
+    )  # fmt: skip
+
+
+def _stale(study: Study, path: Path, root: Path) -> Iterator[str]:
+    """Runs of another configuration or code than the study's, and files that are not those that were made."""
+    words = {"other": "of another configuration or code"}
+    for key, state in progress.run_states(study, root=root).items():
+        if state != "done":
+            yield f"run {key.folder} {words.get(state, state)}"
+    workflow = Workflow(study_file=str(root / path), tier=study.tier)
+    for found in damaged(workflow, root=root):
+        yield f"{found.path.relative_to(root)} {found.state}"
 
 
 def _note(study: Study, path: Path, root: Path) -> None:
@@ -225,8 +272,12 @@ def _versioned(root: Path) -> Iterator[str]:
 
 
 def _commit(root: Path, path: Path, message: str) -> bool:
-    """Commit the files that name the versions; False if nothing changed."""
-    names = [IGNORED.as_posix(), SHARED.as_posix(), "dvc.lock", "dvc.yaml", path.as_posix()]
+    """Commit the files that name the versions, and the remote's address; False if nothing changed.
+
+    Passwords of a remote belong in .dvc/config.local, which git ignores.
+    """
+    names = [IGNORED, SHARED, CONFIG, "dvc.lock", "dvc.yaml", path]
+    names = [Path(name).as_posix() for name in names]
     names = [name for name in names if (root / name).exists()]
     _run(root, "git", "add", "--", *names)
     if not _run(root, "git", "diff", "--cached", "--name-only", "--", *names).strip():

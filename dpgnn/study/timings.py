@@ -1,7 +1,7 @@
 """Run times: measured in this folder, else from the committed records, else scaled from other graphs.
 
-For a graph without times, the seconds of the timed graph nearest in size are scaled by the ratios of sizes
-(nodes times features, and edges) and of steps; this gives an order of magnitude.
+For a graph without times, what the timed graph nearest in size takes beyond the fixed cost of a run is scaled
+by the ratios of sizes (nodes times features, and edges) and of steps; this gives an order of magnitude.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from dpgnn.study.study import RunKey, Study
 
 WIDTH = 64  # numbers of a state that an edge carries
 TRAINED = 0.6  # of the nodes, where a split is not read
-MINIMUM = 0.1  # of a ratio of sizes: what a run costs besides its graph
+MINIMUM = 0.1  # of a ratio of sizes, for what a run costs besides its graph; and of its time, which is scaled
+FIXED = 2.0  # seconds of imports, compilation and a plan, the same on every graph
+FLOOR = 1e6  # numbers; reading fewer takes no less time than a step's own work
 
 Measured = Mapping[tuple[str, str], list[float]]  # (data set, entry) -> seconds of each run
 
@@ -85,7 +87,8 @@ class Timings:
                 seconds = self._known[name, entry]
                 size = max(here / self._sizes(name), MINIMUM)
                 steps = self._steps(key.entry, key) / self._steps(entry, replace(key, dataset=name))
-                found = seconds * size * steps
+                scaled = max(seconds - FIXED, MINIMUM * seconds)
+                found = seconds - scaled + scaled * size * steps
             self._scalings[place] = found
         return self._scalings[place]
 
@@ -139,7 +142,7 @@ class Timings:
         """Numbers that a pass over the graph reads: features of all nodes, and a state for each edge."""
         counts = counts_of(dataset)
         nodes, edges = counts.get("num_nodes", 1000), counts.get("num_edges", 10_000)
-        return float(nodes * counts.get("num_features", 100) + WIDTH * edges)
+        return max(FLOOR, float(nodes * counts.get("num_features", 100) + WIDTH * edges))
 
     def _guess(self, dataset: str) -> float | None:
         for found in self._sources:

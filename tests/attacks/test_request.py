@@ -19,6 +19,7 @@ from dpgnn.__main__ import main
 from dpgnn.attacks.request import ATTACKS, Sizes
 from dpgnn.audits import one_run
 from dpgnn.cli import attack as attack_command
+from dpgnn.cli.run import forget_copies
 from dpgnn.core.checksums import write_checksums
 from dpgnn.core.storage import read_json, write_json
 from dpgnn.data.splits import read_split, write_split
@@ -29,6 +30,7 @@ from dpgnn.report.tables import attack_pivots, attacks
 from dpgnn.report.tables import attack_verdicts as verdicts
 from dpgnn.report.tables.table import to_csv, to_markdown
 from dpgnn.study import workflow
+from dpgnn.study.study import load_study
 
 RUN = "chains-s.public/lapgraph/eps=1/0"
 
@@ -87,6 +89,44 @@ def test_the_command_writes_one_file_per_run_and_attack_and_keeps_what_stands(
     # a perturbed graph is released once: what is read off it is covered
     assert any(bound is not None for bound in bounds)
     assert len(attacks.as_audits(found)) == sum(bound is not None for bound in bounds)
+
+
+def test_an_attack_that_snakemake_removed_comes_back_from_its_copy(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = (
+        f"attack --study config.yaml --run {RUN} --attacks leak --work work --runs 60 --steps 2"
+    ).split()
+    out = folder / "results" / "studies" / "quick" / "attacks"
+    copied = folder / "work" / "attacks" / "quick" / "chains-s.public.lapgraph.eps=1.0.leak.json"
+    made: list[str] = []
+    real = attack_command._made
+    monkeypatch.setattr(attack_command, "_made", lambda *args: made.append("") or real(*args))
+
+    def attacked() -> tuple[int, dict[str, bytes]]:
+        """How many attacks were made, and the files, after Snakemake removed them."""
+        made.clear()
+        for path in out.glob("*.json"):
+            path.unlink()
+        assert main(command) == 0
+        return len(made), {path.name: path.read_bytes() for path in out.iterdir()}
+
+    count, files = attacked()
+    assert (count, len(files)) == (1, 2)
+    assert attacked() == (0, files)
+    # a damaged copy, another size or other code that writes the file, and a forced run are no use
+    copied.write_bytes(copied.read_bytes().replace(b"ok", b"no", 1) + b" ")
+    assert attacked() == (1, files)
+    command[-1] = "1"
+    assert attacked()[0] == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(attack_command, "_own_code", lambda: "another")
+        assert attacked()[0] == 1
+    assert attacked()[0] == 1
+    assert attacked()[0] == 0
+    study = load_study(Path("config.yaml"))
+    forget_copies(study, [key for key in study.keys if key.folder == RUN], Path())
+    assert attacked()[0] == 1
 
 
 def test_missing_inputs_of_any_run_stop_the_command_before_it_writes(

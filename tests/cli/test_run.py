@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers import tells
+from helpers import TOY, tells, write_study
 from studies import BASE, known
 
 from dpgnn.__main__ import main
@@ -103,3 +103,31 @@ def test_outside_a_checkout_the_error_says_where_to_go(
     assert main(["run", study]) == 1
     tells(capsys.readouterr().err, "go to a clone", "dpgnn.fit")
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.yaml"]
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_snakemake_starts(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[object] = []
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("dpgnn.study.driver.run_snakemake", lambda *_, **__: started.append(0) or 1)
+    assert main(["run", "quick", "--device", "cuda"]) == 1
+    assert not started
+    tells(capsys.readouterr().err, "--device must", "'cuda'", "--device cpu")
+    # a cluster's nodes have their own, and a dry run makes nothing
+    for words in (["--workflow-profile", "profiles/slurm"], ["-n"]):
+        main(["run", "quick", "--device", "cuda", "--", *words])
+    assert len(started) == 2
+
+
+def test_a_study_without_tiers_has_its_own_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path, TOY)
+    for command in ("run", "share"):
+        assert main([command, "config.yaml", "--tier", "M"]) == 1
+        tells(capsys.readouterr().err, "--tier must", "be S", "quick", "'M'")
+    for words in ([], ["--tier", "S"]):
+        assert main(["run", "config.yaml", "--estimate", *words]) == 0

@@ -101,6 +101,18 @@ def test_a_damaged_archive_names_the_run(folder: Path, runs: list[Run], tmp_path
         load_runs(path.with_suffix(""))
 
 
+def test_what_a_damaged_archive_names_as_the_cure_helps(
+    folder: Path, runs: list[Run], tmp_path: Path
+) -> None:
+    path, names = tmp_path / "runs.parquet", [run.name for run in runs]
+    pack(path, folder, names)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(DamagedFileError, match="take it from git, or delete it and pack again"):
+        pack(path, folder, names)
+    path.unlink()
+    assert pack(path, folder, names) == (len(names), len(names))
+
+
 @pytest.mark.parametrize("name", ["../../eps=1/0", "a.b/../eps=1/0", "../x"])
 def test_a_name_that_leads_out_of_the_folder_writes_nothing(name: str, tmp_path: Path) -> None:
     path = tmp_path / "hostile.parquet"

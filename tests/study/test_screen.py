@@ -111,3 +111,21 @@ def test_runs_that_a_process_has_made_are_shown_before_it_ends(
     assert shown[:2] == ["runs: 3 of 19", "runs: 7 of 19"]
     assert shown[-1] == "runs: 18 of 19"
     assert stages.of_runs() == (18, 19)
+
+
+def test_kept_lines_are_cut() -> None:
+    _, last = follow(["short\n", "x" * 30_000 + "\n"], {}, io.StringIO())
+    assert last[0] == "short"
+    assert len(last[1]) == screen.WIDEST
+    assert last[1].endswith("x...")
+
+
+def test_a_reader_that_is_gone_does_not_end_the_study() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    out = os.fdopen(write, "w")
+    stages, last = follow(PRINTED.splitlines(keepends=True), RUNS, out)
+    assert stages.done == {"graph": 2, "train": 18, "report": 0}
+    assert last[-1] == PRINTED.splitlines()[-1]
+    with contextlib.suppress(BrokenPipeError):
+        out.close()

@@ -56,6 +56,14 @@ def test_nothing_changed_reruns_nothing(toy: Path) -> None:
     assert planned(toy) == {}
 
 
+@pytest.mark.parametrize("runs_per_job", [1, 9])
+def test_another_device_reruns_nothing(fresh_toy: Path, runs_per_job: int) -> None:
+    if runs_per_job > 1:
+        write_study(fresh_toy, changed(runs_per_job=runs_per_job))
+        run_tool(fresh_toy, "snakemake", "--cores", "1", "runs")
+    assert planned(fresh_toy, "--config", "device=cuda", "--", "runs") == {}
+
+
 def test_a_comment_or_another_order_of_keys_reruns_nothing(fresh_toy: Path) -> None:
     text = (fresh_toy / "config.yaml").read_text()
     (fresh_toy / "config.yaml").write_text("# a comment\n" + text)

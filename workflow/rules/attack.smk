@@ -32,4 +32,4 @@ rule attack:
     shell:
         "python -m dpgnn attack --study {params.study:q} --tier {params.tier} --attacks {wildcards.attack}"
         " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
-        " > {log} 2>&1"
+        " --work work > {log} 2>&1"

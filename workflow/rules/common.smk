@@ -28,7 +28,7 @@ Path("results/prepared").mkdir(parents=True, exist_ok=True)
 
 # one workflow at a time in a folder, however Snakemake was started
 onstart:
-    claim(Path())
+    claim(Path(), WORKFLOW.study)
 
 
 wildcard_constraints:

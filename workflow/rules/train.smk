@@ -34,7 +34,10 @@ if not WORKFLOW.chunks:
             # what decides the result: the entry's own options, and the code of its method
             run=lambda w: WORKFLOW.run_json(w.dataset, w.setting, w.entry),
             code=lambda w: WORKFLOW.method_code(w.entry),
-            device=WORKFLOW.device_flag,
+            # a function of resources is no rerun trigger: a finished run is not made again on another device
+            device=lambda w, resources: WORKFLOW.device_flag,
+            # what earlier versions remember of the device of a run on the CPU, so that it is not made again
+            remembered="",
         shell:
             "python -m dpgnn train --study {params.study:q}"
             " --run {wildcards.dataset}.{wildcards.setting}/{wildcards.entry}/eps={wildcards.epsilon}/{wildcards.repeat}"
@@ -70,7 +73,8 @@ for chunk in WORKFLOW.chunks:
             run=chunk.run_json,
             code=chunk.code,
             runs=chunk.run_flags,
-            device=WORKFLOW.device_flag,
+            device=lambda w, resources: WORKFLOW.device_flag,
+            remembered="",
         shell:
             "python -m dpgnn train --study {params.study:q} {params.runs}"
             "{params.device} > {log} 2>&1"

@@ -216,9 +216,12 @@ def move(part: Path, target: Path) -> None:
 def _gave_up(url: str, target: Path, part: Path, error: Exception | None) -> DownloadError:
     kept = part.stat().st_size if part.exists() else 0
     reason = " ".join(str(error).split())[:200] or type(error).__name__
+    named = [folder for folder in os.environ.get("DPGNN_MIRROR", "").split(os.pathsep) if folder]
+    missing = [folder for folder in named if not Path(folder).is_dir()]
+    mirror = f"; DPGNN_MIRROR names {', '.join(missing)}, where no folder is" if missing else ""
     return DownloadError(
         f"{url} could not be fetched: {reason}; {kept} bytes are kept and the next run resumes. "
-        f"Without a network, place the file at {target} or name a mirror folder in DPGNN_MIRROR"
+        f"Without a network, place the file at {target} or name a mirror folder in DPGNN_MIRROR{mirror}"
     )
 
 

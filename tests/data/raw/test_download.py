@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import os
 import threading
 
 import pytest
@@ -141,6 +142,13 @@ def test_a_missing_page_is_not_tried_again(server, tmp_path):
     with pytest.raises(DownloadError, match=r"404.*name a mirror folder in DPGNN_MIRROR"):
         fetch(server, tmp_path)
     assert len(server.ranges) == 1
+
+
+def test_a_mirror_folder_that_is_not_there_is_named(server, tmp_path, monkeypatch):
+    server.status = 404
+    monkeypatch.setenv("DPGNN_MIRROR", os.pathsep.join((str(tmp_path), f"{tmp_path}/miror")))
+    with pytest.raises(DownloadError, match=r"DPGNN_MIRROR names \S+/miror, where no folder is$"):
+        fetch(server, tmp_path)
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path):
