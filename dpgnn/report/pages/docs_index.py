@@ -54,9 +54,7 @@ def index_page(
     """
     lines = [MADE, "", "# Results", ""]
     lines += [
-        "Differences are in points at equal splits: smallest to largest over pairs of graph and ε, half the "
-        "95 % interval, and what is detected; ahead and behind are decided ones ([how to read "
-        "this](terms.md#in-tables-and-findings)). "
+        "Differences are in points; [how to read them](terms.md#in-tables-and-findings). "
         f"{tuned_note(made)}[Which method?](choose.md), "
         + ", ".join(f"[{title.lower()}](results/{name}.md)" for name, title in BEHIND.items())
         + ".",
@@ -66,8 +64,8 @@ def index_page(
         *lines_of(made, texts),
         "## What the papers claim",
         "",
-        "In our words, tested on real graphs (mostly not the paper's own) in published mode unless a row "
-        "says sound. Yes needs every difference decided, or most where the claim says so.",
+        "In our words, on real graphs (mostly not the paper's), as published unless a row says sound. "
+        "Yes: every difference is decided, or most where said.",
         "",
         *claim_lines(found, texts, attacked),
         method_line(infos),

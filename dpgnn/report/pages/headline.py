@@ -53,9 +53,10 @@ def lines_of(made: Sequence[Headline], pages: Collection[str]) -> list[str]:
             if not link.startswith("results/") or link[8:].partition(".md")[0] in pages
         )
         folder = f"figures/{item.where}/" if item.where else "figures/"
+        said = f"**{item.claim}** {item.more}".rstrip()
         lines += [
             f"### {number}. {item.title}", "",
-            f"**{item.claim}** {item.more} *Evidence:* {links}. *Would overturn it:* {item.overturn}", "",
+            f"{said} *Evidence:* {links}. *Would overturn it:* {item.overturn}", "",
             f"![{_alt(item)}]({folder}{item.picture.name}.png)", "",
         ]  # fmt: skip
     return lines

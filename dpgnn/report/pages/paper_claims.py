@@ -201,7 +201,7 @@ def _compared(found: Sequence[Pair], claim: Mapping[str, Any]) -> tuple[str, str
         return "no records", "not run."
     low, high = counted.repeats
     graphs = count_graphs(len(counted.graphs))
-    sound = "; sound mode" if any(pair.entry.mode == "sound" for pair in found) else ""
+    sound = "; sound" if any(pair.entry.mode == "sound" for pair in found) else ""
     return counted.outcome(claim.get("wanted", "ahead")), (
         f"{effect_words(counted)}; ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
         f"{graphs}, n {low if low == high else f'{low}-{high}'}{sound}."
@@ -239,7 +239,7 @@ def _guarantee(results: StudyResults, entries: Sequence[str]) -> tuple[str, str]
         return "no records", "not run."
     good, larger, none = guarantee_counts(rows)
     said = "yes" if good == len(rows) else "no" if not good else "in part"
-    missing = "no finite ε known (stated relation)"
+    missing = "no finite ε known"
     parts = [(good, "proved as stated"), (larger, "a larger ε proved"), (none, missing)]
     told = ", ".join(f"{number} {words}" for number, words in parts if number)
     graphs = count_graphs(len({row.dataset for row in rows}))

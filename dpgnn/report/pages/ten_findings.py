@@ -72,7 +72,7 @@ def _guarantees(found: Sequence[StudyResults]) -> Headline | None:
             f"run, {larger} have a larger finite one, and for {none} none is known under the stated "
             f"relation. n = {len(rows)} cells of {count(len(by_method), 'method')}."
         ),
-        more=f"Most often because of {named}; each has a demonstration that runs in the tests.",
+        more=f"Most often because of {named}, each with a tested demonstration.",
         picture=_bars(by_method),
         evidence=(("cell by cell", "results/guarantees.md"), ("demonstrations", "soundness.md")),
         overturn="A proof of a finite ε for the code that was run, or a counterexample to one that we call "
@@ -176,7 +176,7 @@ def _reproduced(found: Sequence[StudyResults]) -> Headline | None:
             f"ours are within {100 * distances[len(distances) // 2]:.1f} points. n = {repeats} runs a value; "
             f"{narrow} intervals are narrow enough for “same”."
         ),
-        more="Each value is listed with ours or the reason why there is none.",
+        more="",
         picture=_scatter(by_paper),
         evidence=(
             ("every value", "results/reproduction.md"),
