@@ -310,7 +310,7 @@ class _Child:
         """Send Snakemake and its jobs what Ctrl-C sends them in a terminal; Snakemake comes first, so that
         it starts no other job.
         """
-        import psutil  # type: ignore[import-untyped]
+        import psutil
 
         with suppress(psutil.NoSuchProcess):
             if self.process is not None and self.process.poll() is None:
