@@ -276,8 +276,8 @@ def _commit(root: Path, path: Path, message: str) -> bool:
 
     Passwords of a remote belong in .dvc/config.local, which git ignores.
     """
-    files: list[str | Path] = [IGNORED, SHARED, CONFIG, "dvc.lock", "dvc.yaml", path]
-    names = [Path(name).as_posix() for name in files if (root / name).exists()]
+    files = (IGNORED, SHARED, CONFIG, Path("dvc.lock"), Path("dvc.yaml"), path)
+    names = [file.as_posix() for file in files if (root / file).exists()]
     _run(root, "git", "add", "--", *names)
     if not _run(root, "git", "diff", "--cached", "--name-only", "--", *names).strip():
         return False
