@@ -161,7 +161,7 @@ def tuned_note(made: Sequence[Headline]) -> str:
     """How to read "Tuned alike"; "" where no finding has it."""
     if not any(found for item in made for found in item.tuned.values()):
         return ""
-    return "“Tuned alike”: ahead/behind again, both sides with [tuned options](results/comparisons.md#tuned). "
+    return "“Tuned alike”: ahead/behind, both with [tuned options](results/comparisons.md#tuned). "
 
 
 def _moves(before: Sequence[Pair], after: Sequence[Pair]) -> Counter[str]:

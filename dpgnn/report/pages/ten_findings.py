@@ -75,7 +75,7 @@ def _guarantees(found: Sequence[StudyResults]) -> Headline | None:
         more=f"Most often because of {named}, each with a tested demonstration.",
         picture=_bars(by_method),
         evidence=(("cell by cell", "results/guarantees.md"), ("demonstrations", "soundness.md")),
-        overturn="A proof of a finite ε for the code that was run, or a counterexample to one that we call "
+        overturn="A finite ε proved for the code that was run, or a counterexample to one that we call "
         "proved.",
     )
 
@@ -144,7 +144,7 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
             f"By mean rank, {'; '.join(parts)}. n = {repeats} splits; "
             f"{count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}."
         ),
-        more="Among methods whose answers may be given to someone; one fixed configuration each.",
+        more="Among methods whose answers may be given; one fixed configuration each.",
         picture=picture,
         where="",
         evidence=(("every number", "choose.md"), ("all rankings", "results/leaders.md")),

@@ -80,7 +80,7 @@ def test_what_tuning_changed_is_counted(
 ) -> None:
     found = made(cells, fixed, tuned)
     assert found.more == f"Tuned alike: {words} of 1. More."
-    assert tuned_note([found]).startswith("“Tuned alike”: ahead/behind again")
+    assert tuned_note([found]).startswith("“Tuned alike”: ahead/behind, both")
     lines = changed_by_tuning([found])
     (told,) = [line for line in lines if line.startswith("Of ")]
     # decided when fixed: alike, undecided, turned; undecided when fixed: decided; n, graphs and epsilon
