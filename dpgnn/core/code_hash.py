@@ -115,11 +115,21 @@ class _Content(ast.NodeTransformer):
         text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return None if text else self.generic_visit(node)
 
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        """Drop the lines of a table of modules, as of methods: a new one is no change of the others."""
+        pairs = [pair for pair in zip(node.keys, node.values, strict=True) if not _is_named(pair[1])]
+        node.keys, node.values = [key for key, _ in pairs], [value for _, value in pairs]
+        return self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        """A text that is a module's name, as in the table of methods, counts as empty."""
-        if isinstance(node.value, str) and _is_own(node.value) and _exists(node.value):
-            return ast.Constant("dpgnn")
-        return node
+        """A text that is a module's name counts as empty."""
+        return ast.Constant("dpgnn") if _is_named(node) else node
+
+
+def _is_named(node: ast.expr) -> bool:
+    """Whether an expression is the name of a module, as text."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and _is_own(text) and _exists(text)
 
 
 @cache

@@ -143,6 +143,18 @@ def test_a_module_may_be_moved(folder: str, package: Path, hashed: Callable[[], 
     assert hashed() != first
 
 
+def test_a_new_line_in_the_table_of_methods_is_no_change_of_the_others(
+    package: Path, hashed: Callable[[], str]
+) -> None:
+    text = (package / "top.py").read_text()
+    (package / "top.py").write_text(text + 'TABLE = {"low": "dpgnn.low"}\n')
+    first = hashed()
+    (package / "top.py").write_text(text + 'TABLE = {"low": "dpgnn.low", "new": "dpgnn.other"}\n')
+    assert hashed() == first
+    (package / "top.py").write_text(text + 'TABLE = {"low": "dpgnn.low", "new": "other"}\n')
+    assert hashed() != first
+
+
 @pytest.mark.parametrize(
     "statement",
     ["from dpgnn.low import g as f", "from dpgnn.other import f", "from dpgnn import other as low"],
