@@ -117,7 +117,9 @@ class _Content(ast.NodeTransformer):
 
     def visit_Dict(self, node: ast.Dict) -> Any:
         """Drop the lines of a table of modules, as of methods: a new one is no change of the others."""
-        pairs = [pair for pair in zip(node.keys, node.values, strict=True) if not _is_named(pair[1])]
+        pairs = [
+            pair for pair in zip(node.keys, node.values, strict=True) if not _is_named(pair[1])
+        ]
         node.keys, node.values = [key for key, _ in pairs], [value for _, value in pairs]
         return self.generic_visit(node)
 
