@@ -81,9 +81,9 @@ def verify(folder: str | Path, *, key: Path | None = None) -> Iterator[Check]:
     yield _guarded("words", lambda: _words(folder, model, stated))
     record = _guarded("record", lambda: _record(model))
     yield record
-    yield _guarded("release", lambda: _release(model))
     if record.state == "wrong":  # impossible numbers are not processed further
         return
+    yield _guarded("release", lambda: _release(model))
     for what, make in {"network": _network, "answers": _answers, "code": _code}.items():
         yield _guarded(what, partial(make, model))
     if not model.record.claims:

@@ -87,7 +87,7 @@ def made(name: str, mode: Any, support: Support | None) -> Made:
 
     def watched(self: Streams, stream: str, **extra: Any) -> Any:
         if stream.split("/")[0] in SECRET_STREAMS:
-            drawn.append((stream, *sorted({**self.axes, **extra}.items())))
+            drawn.append((stream, *sorted({**self.axes, **self.secret_axes, **extra}.items())))
         return stream_of(self, stream, **extra)
 
     def spy(self: Ledger, mechanism: str) -> Any:

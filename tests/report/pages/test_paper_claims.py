@@ -154,7 +154,7 @@ def test_every_difference_behind_a_claim_names_cells_of_the_records(
     lines = claim_lines([found], {"toy": ""})
     (line,) = [line for line in lines if line.startswith("| x |")]
     assert "[→](reference/paper_claims.csv)" in line
-    assert "2 graphs, n 3." in line
+    assert "2 graphs, n 3; sound." in line
     assert claim_pairs([]).rows == []
 
 
