@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 from scipy import stats
 
-from dpgnn.samplers.batches import FixedSizeBatches, PoissonBatches, poisson_tail
+from dpgnn.samplers.batches import FixedSizeBatches, PoissonBatches, poisson_tail, room_for
 from dpgnn.training import products
 from dpgnn.training.clipping import clip_factors, global_clipping
 from dpgnn.training.gradients import Execution, RootGradients
@@ -247,3 +247,10 @@ def test_with_attention_a_root_stands_alone_in_a_release(make_problem, path):
     for roots in (np.arange(25), np.arange(24, -1, -1), np.array([3]), np.arange(5, 20)):
         gradients(parameters, roots)
     assert {len(found) for found in terms.values()} == {1}
+
+
+def test_the_shares_of_the_proof_are_those_of_the_code() -> None:
+    # docs/accounting.md, theorem 16 (c): of batches of n roots, and of Poisson batches of that mean
+    for n, fixed, poisson in ((1000, -15, -14), (90_941, -8, -6)):
+        assert rounding_share(n) == 2.0**fixed
+        assert rounding_share(room_for(n)) == 2.0**poisson

@@ -11,8 +11,10 @@ from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
 from dpgnn.report.tables.tuned_ranks import (
+    SHARED_COINS,
     side_by_side,
     tuned_ranks_table,
+    unproved_choices,
     what_accounting_costs,
 )
 from dpgnn.report.tables.tuning import tuned_cells
@@ -98,3 +100,25 @@ def test_without_accounted_entries_there_is_no_row(made: tuple[list[Cell], Study
     cells, info = made
     few = [cell for cell in cells if not cell.entry.startswith("acc-")]
     assert not tuned_ranks_table(tuned_cells(few, info), few).rows
+
+
+def test_choices_that_were_made_before_their_claim_held_are_counted(
+    made: tuple[list[Cell], StudyInfo],
+) -> None:
+    def at(started: str) -> list[Cell]:
+        return [
+            replace(
+                cell, runs=tuple(replace(run, resources={"started": started}) for run in cell.runs)
+            )
+            for cell in made[0]
+        ]
+
+    runs = sum(len(cell.runs) for cell in made[0] if cell.entry.startswith("acc-"))
+    old = at("2026-11-30T12:59:59Z")
+    assert runs > 0
+    assert numbers(unproved_choices(old, "page.md").partition("(")[0]) == [runs, runs]
+    first = next(n for n, cell in enumerate(old) if cell.entry.startswith("acc-"))
+    mixed = [old[n] if n == first else cell for n, cell in enumerate(at(SHARED_COINS))]
+    found = numbers(unproved_choices(mixed, "page.md").partition("(")[0])
+    assert found == [runs, len(old[first].runs)]
+    assert unproved_choices(at(SHARED_COINS), "page.md") == ""
