@@ -18,10 +18,12 @@ from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import Entry, Facts, Fitted, Method, PlannedRun, Support
 from dpgnn.methods.releases import Draw, as_called, gaussian, noised, release
 from dpgnn.methods.shared.aggregate import unit_rows
-from dpgnn.methods.shared.aggregate_answers import answer
+from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 from dpgnn.methods.shared.edge_level import gaussian_mechanism, gdp_claim, normal_draw
 from dpgnn.methods.shared.head_options import HeadConfig
+from dpgnn.methods.shared.head_tensors import on_channels
 from dpgnn.methods.shared.undirected import adjacency_of
+from dpgnn.methods.tensors import Tensors, Trained
 
 SUMS = "sums"
 # an undirected edge adds one row of norm at most 1 to two rows of the sums
@@ -73,7 +75,13 @@ def fit(run: PlannedRun) -> Fitted:
     noise = run.context.ledger.enter(SUMS).noise_stddev
     sums = noisy_sums(adjacency_of(run.graph), rows, noise, normal_draw(run.context, SUMS))
     state, history = train_head(run, [rows, sums])
-    return Fitted(state=state, history=tuple(history))
+    return for_this_graph(Fitted(state=state, history=tuple(history)), run.graph)
+
+
+def tensors(trained: Trained) -> Tensors:
+    """The head on features and sums, and its answers."""
+    width = trained.facts.num_features
+    return on_channels(trained, [width, width], {})
 
 
 METHOD = Method(
@@ -86,6 +94,7 @@ METHOD = Method(
     plan=plan,
     fit=fit,
     predict=answer,
+    tensors=tensors,
     releases=lambda: (noisy_sums,),
     example={"head": {"hidden": 8, "encoder_layers": 0, "training": {"num_epochs": 5}}},
 )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dpgnn.data.splits import Split
     from dpgnn.methods.releases import Release
     from dpgnn.methods.scores import Score
+    from dpgnn.methods.tensors import States
     from dpgnn.samplers.promise import Owner
 
 __all__ = [
@@ -290,6 +291,8 @@ class Method:
             (of an audit) is made from that graph's facts.
         state: what a claim releases -> names (patterns) of tensors that a fit may leave beside weights, noisy
             states and logits, see `run.method_checks.STATE`.
+        tensors: names and shapes of what a fit leaves, from its own networks; None where it does not say, and
+            `dpgnn verify` then says that they are not checked.
         shows_nodes: entry -> whether a tensor that is released at node level has a row for every node, so its
             shape tells how many there are.
         asked: how `dpgnn account` asks it.
@@ -327,6 +330,7 @@ class Method:
     degrees: Callable[[Entry], Degrees] = lambda entry: Degrees()
     counts_own_roots: bool = False
     state: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tensors: States | None = None
     shows_nodes: Callable[[Entry], bool] = lambda entry: False
     asked: Asked = Asked()
     queries: Queries | None = None

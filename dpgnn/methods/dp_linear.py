@@ -26,6 +26,7 @@ from dpgnn.methods.queries import Queries
 from dpgnn.methods.scores import Score
 from dpgnn.methods.shared.own_root import SUPPORTS, plan_own_roots
 from dpgnn.methods.shared.planning import LINEAR, DPSGDConfig
+from dpgnn.methods.tensors import Tensors, Trained, of_network
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -115,6 +116,13 @@ def _layers(run: FittedRun) -> Layers:
     return Layers(logits=network_logits(network, weights, everyone), operator=None)
 
 
+def tensors(trained: Trained) -> Tensors:
+    """Weights of own features and of the constant input."""
+    from dpgnn.methods.shared.linear import linear_model
+
+    return of_network(linear_model(trained.facts.num_features + 1, trained.sizes))
+
+
 METHOD = Method(
     name="dp_linear",
     title="DP-Linear",
@@ -127,6 +135,7 @@ METHOD = Method(
     predict=predict,
     # a record of a training node enters the training alone, another node's its own answer alone
     score=lambda entry: Score(sensitivity=1.0, of_training=("train",)),
+    tensors=tensors,
     queries=Queries(layers=_layers),
     asked=Asked(steps="training.num_steps", counted="steps"),
     example={"training": {"num_steps": 10}},

@@ -30,6 +30,7 @@ from dpgnn.methods.queries import Queries
 from dpgnn.methods.scores import Score
 from dpgnn.methods.shared.own_root import SUPPORTS, plan_own_roots
 from dpgnn.methods.shared.planning import DPSGDConfig
+from dpgnn.methods.tensors import Tensors, Trained, of_network
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -162,6 +163,11 @@ def _layers(run: FittedRun) -> Layers:
     return Layers(logits=network_logits(network, run.state, features), operator=None)
 
 
+def tensors(trained: Trained) -> Tensors:
+    """The network's weights."""
+    return of_network(_network(trained.entry.options, trained.sizes))
+
+
 METHOD = Method(
     name="dp_mlp",
     title="DP-MLP",
@@ -179,6 +185,7 @@ METHOD = Method(
     predict=predict,
     # a record of a training node enters the training alone, another node's its own answer alone
     score=lambda entry: Score(sensitivity=1.0, of_training=("train",)),
+    tensors=tensors,
     queries=Queries(layers=_layers),
     example={"width": 8, "training": {"num_steps": 10, "expected_batch_size": 10}},
     uses_edges=False,

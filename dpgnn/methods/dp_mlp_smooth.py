@@ -129,6 +129,7 @@ METHOD = Method(
     score=lambda entry: Score(
         sensitivity=1.0, without_edges=entry.options.num_averages > 0, of_training=("train",)
     ),
+    tensors=lambda trained: dp_mlp.tensors(replace(trained, entry=_trained(trained.entry))),
     queries=Queries(disjoint=True),
     example={"mlp": dp_mlp.METHOD.example},
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.methods.base import Entry, Facts, Fitted, Method, PlannedRun, Support
-from dpgnn.methods.gcn import GCNConfig
+from dpgnn.methods.gcn import GCNConfig, gcn_tensors
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared.aggregate_answers import answer
@@ -105,6 +105,7 @@ METHOD = Method(
     fit=fit,
     predict=answer,
     score=by_unit,
+    tensors=gcn_tensors,
     queries=GCN_QUERIES,
     leaks=Leaks(noisy_edges=symmetric_edges(_noisy_pairs)),
     releases=releases,

@@ -11,6 +11,7 @@ from dpgnn.data.graph import arcs_of
 from dpgnn.data.rows import RowNorm, normalize_rows
 from dpgnn.methods.base import Entry, Fitted, Method, PlannedRun, Prediction, nonprivate_plan
 from dpgnn.methods.queries import Queries
+from dpgnn.methods.tensors import Tensors, Trained, of_module
 from dpgnn.training.options import AdamConfig, check_layers
 
 if TYPE_CHECKING:
@@ -106,6 +107,14 @@ def _layers(run: FittedRun) -> Layers:
     values = scale[source] * scale[reader]
     operator = sp.csr_array((values, (reader, source)), shape=(graph.num_nodes,) * 2)
     return relu_convolutions(run.state, normalized_features(graph.x, config.row_norm), operator)
+
+
+def gcn_tensors(trained: Trained) -> Tensors:
+    """Of methods that perturb the graph and train a GCN on it: the weights and the answers."""
+    import torch
+
+    model = _model(trained.entry.options.gcn, trained.sizes, torch.Generator())
+    return Tensors(state=of_module(model) | trained.released_answers)
 
 
 METHOD = Method(

@@ -10,7 +10,7 @@ import numpy as np
 from dpgnn.accountants.plan import Budget, Plan
 from dpgnn.core.checks import open_probability
 from dpgnn.methods.base import Asked, Entry, Facts, Fitted, Method, PlannedRun, Support
-from dpgnn.methods.gcn import GCNConfig
+from dpgnn.methods.gcn import GCNConfig, gcn_tensors
 from dpgnn.methods.queries import Leaks
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared.aggregate_answers import answer
@@ -106,6 +106,7 @@ METHOD = Method(
     asked=Asked(flags={"count-share": "count_share"}),
     predict=answer,
     score=by_unit,
+    tensors=gcn_tensors,
     queries=GCN_QUERIES,
     leaks=Leaks(noisy_edges=symmetric_edges(_noisy_pairs)),
     releases=releases,

@@ -11,9 +11,9 @@ import numpy as np
 
 from dpgnn import methods
 from dpgnn.methods.base import Fitted
+from dpgnn.methods.tensors import ANSWERS_FOR, Shapes
 from dpgnn.release.data import graph_of
 from dpgnn.release.expected import expected, trained
-from dpgnn.release.shapes import HASHED, Shapes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,5 +68,5 @@ def _ones(shapes: Shapes) -> dict[str, Tensor]:
     """Tensors of these shapes; nobody voted, and answers are for any graph."""
     import torch
 
-    made = {name: torch.ones(shape) for name, shape in shapes.items() if name != HASHED}
+    made = {name: torch.ones(shape) for name, shape in shapes.items() if name != ANSWERS_FOR}
     return made | {n: torch.zeros(s, dtype=torch.bool) for n, s in shapes.items() if n == "voters"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dpgnn import methods
 from dpgnn.core.checks import require
-from dpgnn.release.shapes import TENSORS, Expected, Fit, Shapes
+from dpgnn.methods.tensors import Shapes, Tensors, Trained
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,13 +20,11 @@ if TYPE_CHECKING:
 
 # the candidate of `selected`
 CHOSEN = "chosen"
-# released tensors with a row a node
-BY_NODE = ("logits", "board", "noisy_state")
 
 
 def expected(
     entry: Entry, facts: Facts, released: str, tensors: Mapping[str, Tensor]
-) -> Expected | None:
+) -> Tensors | None:
     """The tensors that a private fit of an entry leaves.
 
     Guarantee: reads names, options, sizes and what the plan's claim releases; of `tensors` only the candidate
@@ -45,19 +43,39 @@ def expected(
     Raises:
         ValueError: the chosen candidate does not exist, or the number of rows is not that of the facts.
     """
+    entry, chosen = trained(entry, tensors)
+    made = _stated(entry, facts, released)
+    if made is None:
+        return None
+    known, rows = facts.num_nodes, _rows(made, entry, facts, released, tensors)
+    require(facts.declared or rows == known, "rows of the tensors", f"be {known}", rows)
+    if rows != known:
+        made = _stated(entry, replace(facts, num_nodes=rows), released)
+        assert made is not None
+    return replace(made, state=made.state | chosen)
+
+
+def _stated(entry: Entry, facts: Facts, released: str) -> Tensors | None:
+    """What the method states, for a number of rows that is that of the facts."""
     import torch
 
-    entry, chosen = trained(entry, tensors)
-    if getattr(entry.options, "module", "") or entry.method not in TENSORS:
+    stated = methods.get(entry.method).tensors
+    if stated is None:
         return None
-    known, found = facts.num_nodes, tensors
-    named = ("encoder.weight",) if entry.method == "dpdgc" else BY_NODE
-    rows = next((len(found[n]) for n in named if n in found and found[n].ndim), known)
-    require(facts.declared or rows == known, "rows of the tensors", f"be {known}", rows)
-    asked = Fit(entry=entry, facts=replace(facts, num_nodes=rows), released=released)
     with torch.device("meta"):  # shapes alone: a forged size takes no memory
-        made = TENSORS[entry.method](asked)
-    return replace(made, state=made.state | chosen)
+        return stated(Trained(entry=entry, facts=facts, released=released))
+
+
+def _rows(
+    made: Tensors, entry: Entry, facts: Facts, released: str, tensors: Mapping[str, Tensor]
+) -> int:
+    """Rows of the first tensor that has one for each node: with one node more its shape is another."""
+    more = _stated(entry, replace(facts, num_nodes=facts.num_nodes + 1), released)
+    assert more is not None
+    shapes, wider = made.state | made.kept, more.state | more.kept
+    by_node = [name for name, shape in shapes.items() if wider[name] != shape]
+    found = (len(tensors[n]) for n in by_node if n in tensors and tensors[n].ndim)
+    return next(found, facts.num_nodes)
 
 
 def check_exact(

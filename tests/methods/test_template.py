@@ -12,7 +12,9 @@ import template_method
 from contract import DELTA, EPSILON, GRAPH, SPLIT, entry_of, run
 from exhaustive.method_neighbours import examine_method
 from helpers import tells
+from models_in_memory import data_of
 
+import dpgnn
 from dpgnn import methods
 from dpgnn.accountants.plan import Budget
 from dpgnn.attacks.queries import ask
@@ -21,6 +23,8 @@ from dpgnn.audits.request import AuditRequest
 from dpgnn.core.randomness import Streams
 from dpgnn.methods.base import Entry, facts_of
 from dpgnn.methods.queries import FittedRun
+from dpgnn.release.bundle import save
+from dpgnn.release.verify import verify
 
 BUDGET = Budget(epsilon=EPSILON, delta=DELTA)
 
@@ -90,3 +94,15 @@ def test_an_attack_that_asks_it_is_told_that_it_states_no_answers(entry: Entry) 
     )  # fmt: skip
     with pytest.raises(ValueError, match="quer"):
         ask(fitted, GRAPH)
+
+
+def test_its_bundle_has_the_tensors_that_it_states(entry: Entry, tmp_path: Path) -> None:
+    model = dpgnn.fit(
+        data_of(), method="template_method", unit="edge", relation="add-remove", epsilon=8,
+        delta=1e-3, num_classes=2, seed=1, **template_method.METHOD.example,
+    )  # fmt: skip
+    states = {check.what: check.state for check in verify(save(model, tmp_path / "bundle"))}
+    assert states["tensors"] == states["answers"] == "ok"
+    more = dataclasses.replace(model, state={**model.state, "secret.weight": model.state["logits"]})
+    with pytest.raises(ValueError, match="no secret.weight"):
+        save(more, tmp_path / "other")

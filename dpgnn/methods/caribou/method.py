@@ -24,6 +24,7 @@ from dpgnn.methods.base import (
 )
 from dpgnn.methods.caribou.options import CaribouConfig
 from dpgnn.methods.caribou.queries import LEAKS, QUERIES
+from dpgnn.methods.caribou.tensors import tensors
 from dpgnn.methods.queries import at_node_level
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
@@ -114,6 +115,7 @@ METHOD = Method(
     ),
     predict=answer,
     score=by_unit,
+    tensors=tensors,
     releases=releases,
     degrees=degrees,
     example={"num_hops": 2, **EXAMPLE},

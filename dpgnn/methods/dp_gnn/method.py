@@ -46,6 +46,7 @@ from dpgnn.methods.entry import StoredSample
 from dpgnn.methods.queries import FittedRun, Leaks, Queries
 from dpgnn.methods.scores import OWN_FEATURES
 from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
+from dpgnn.methods.tensors import Tensors, Trained, of_network
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -269,6 +270,15 @@ def _why_not_on_disk(entry: Entry) -> str:
     return ""
 
 
+def tensors(trained: Trained) -> Tensors | None:
+    """The network's weights; of a user's own network only its code knows them."""
+    config, facts = trained.entry.options, trained.facts
+    if config.module:
+        return None
+    sizes = {name: getattr(facts, name) for name in ("num_features", "num_classes", "task")}
+    return of_network(network_of(config, **sizes))
+
+
 METHOD = Method(
     name="dp_gnn",
     title="DP-GNN",
@@ -297,6 +307,7 @@ METHOD = Method(
     ),
     predict=predict,
     score=lambda entry: OWN_FEATURES,
+    tensors=tensors,
     why_not_on_disk=_why_not_on_disk,
     queries=Queries(layers=_layers, why_not_layers=_why_not_layers, disjoint=True),
     leaks=Leaks(without_other_leaks=_public_thresholds, why_not_sampler=_why_not_hub),

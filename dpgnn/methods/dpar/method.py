@@ -17,6 +17,7 @@ from dpgnn.methods.dpar.rows import prepare, sampler, vectors
 from dpgnn.methods.queries import FittedRun, Queries
 from dpgnn.methods.scores import OWN_FEATURES
 from dpgnn.methods.shared.layers import Layers, Spread, Sum, network_logits, normalized_features
+from dpgnn.methods.tensors import Tensors, Trained, of_network
 
 
 def _layers(run: FittedRun) -> Layers:
@@ -28,6 +29,11 @@ def _layers(run: FittedRun) -> Layers:
         near = Spread(source=value, factor=1 - config.restart)
         value = Sum(left=near, right=own, weight=config.restart)
     return Layers(logits=value, operator=propagation(graph).astype(np.float64))
+
+
+def tensors(trained: Trained) -> Tensors:
+    """The perceptron's weights; propagation has none."""
+    return of_network(network_of(resolved(trained.entry), trained.sizes, hop=False))
 
 
 METHOD = Method(
@@ -56,6 +62,7 @@ METHOD = Method(
     ),
     predict=predict,
     score=lambda entry: OWN_FEATURES,
+    tensors=tensors,
     queries=Queries(layers=_layers),
     releases=lambda: (vectors,),
     counts_own_roots=True,

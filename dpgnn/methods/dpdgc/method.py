@@ -16,6 +16,8 @@ from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer
 from dpgnn.methods.shared.head_options import EXAMPLE, FLAGS, check_node_level
+from dpgnn.methods.shared.head_tensors import plain_head, private_head
+from dpgnn.methods.tensors import Tensors, Trained
 
 if TYPE_CHECKING:
     from dpgnn.methods.releases import Release
@@ -40,6 +42,19 @@ def releases() -> tuple[Release[..., Any], ...]:
     return (released_sums,)
 
 
+def tensors(trained: Trained) -> Tensors:
+    """Embedding weights, a row a node, and the head; at edge level also the noisy sums and the answers."""
+    config, facts = trained.entry.options.head, trained.facts
+    rows = facts.num_nodes, config.hidden
+    channels = [facts.num_features, config.hidden]
+    if not trained.is_edge:
+        state = {"encoder.weight": rows} | private_head(trained, sum(channels))
+        return Tensors(state=state, kept=trained.answers)
+    head = plain_head(config, channels, facts)
+    state = {"encoder.weight": rows, "noisy_state": rows} | head | trained.released_answers
+    return Tensors(state=state)
+
+
 METHOD = Method(
     name="dpdgc",
     title="DPDGC",
@@ -55,6 +70,7 @@ METHOD = Method(
     asked=Asked(flags={"norm-scale": "norm_scale", **FLAGS}),
     predict=answer,
     score=by_unit,
+    tensors=tensors,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,

@@ -16,6 +16,7 @@ from dpgnn.methods.drw.plan import plan
 from dpgnn.methods.queries import FittedRun, Queries
 from dpgnn.methods.scores import OWN_FEATURES
 from dpgnn.methods.shared.layers import Layers, convolution, network_logits, normalized_features
+from dpgnn.methods.tensors import Tensors, Trained, of_network
 
 
 def _layers(run: FittedRun) -> Layers:
@@ -28,6 +29,11 @@ def _layers(run: FittedRun) -> Layers:
         convolution(arcs_of(graph, symmetrize=True), graph.num_nodes, config.conv) if hops else None
     )
     return Layers(logits=logits, operator=operator)
+
+
+def tensors(trained: Trained) -> Tensors:
+    """The network's weights."""
+    return of_network(network_of(resolved(trained.entry), trained.sizes))
 
 
 METHOD = Method(
@@ -56,6 +62,7 @@ METHOD = Method(
     ),
     predict=predict,
     score=lambda entry: OWN_FEATURES,
+    tensors=tensors,
     queries=Queries(layers=_layers),
     check=check,
     example={"width": 4, "batch_size": 4, "noise_multiplier": None, "num_steps": 5},

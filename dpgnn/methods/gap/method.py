@@ -17,6 +17,8 @@ from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
 from dpgnn.methods.shared.head_options import EXAMPLE, FLAGS, check_node_level
+from dpgnn.methods.shared.head_tensors import encoded, on_channels
+from dpgnn.methods.tensors import Tensors, Trained
 
 if TYPE_CHECKING:
     from dpgnn.methods.releases import Release
@@ -41,6 +43,13 @@ def releases() -> tuple[Release[..., Any], ...]:
     return (noisy_sums,)
 
 
+def tensors(trained: Trained) -> Tensors:
+    """Encoder and head; at edge level also the noisy sums and the answers."""
+    width = encoded(trained)
+    states = {f"noisy_state.{hop}": width for hop in range(1, trained.entry.options.num_hops + 1)}
+    return on_channels(trained, [width, *states.values()], states)
+
+
 METHOD = Method(
     name="gap",
     title="GAP",
@@ -56,6 +65,7 @@ METHOD = Method(
     asked=Asked(steps="num_hops", counted="hops", flags=FLAGS),
     predict=answer,
     score=by_unit,
+    tensors=tensors,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,

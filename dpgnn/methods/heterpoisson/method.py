@@ -28,6 +28,7 @@ from dpgnn.methods.base import (
 from dpgnn.methods.heterpoisson.options import HeterPoissonConfig
 from dpgnn.methods.heterpoisson.plan import plan
 from dpgnn.methods.queries import Queries
+from dpgnn.methods.tensors import Tensors, Trained, of_network
 
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
@@ -158,6 +159,13 @@ def degrees(entry: Entry) -> Degrees:
     return Degrees(slots=entry.options.max_degree)
 
 
+def tensors(trained: Trained) -> Tensors:
+    """The network's weights."""
+    from dpgnn.methods.heterpoisson.network import network_of
+
+    return of_network(network_of(trained.entry.options, trained.sizes))
+
+
 METHOD = Method(
     name="heterpoisson",
     title="HeterPoisson",
@@ -179,6 +187,7 @@ METHOD = Method(
         },
     ),
     predict=predict,
+    tensors=tensors,
     queries=Queries(layers=_layers, why_not_layers=_why_not_layers),
     list_owner="source",
     degrees=degrees,

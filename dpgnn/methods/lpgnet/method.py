@@ -14,6 +14,7 @@ from dpgnn.methods.lpgnet.plan import plan
 from dpgnn.methods.lpgnet.queries import LEAKS, QUERIES
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared.aggregate_answers import answer, for_this_graph
+from dpgnn.methods.tensors import Shapes, Tensors, Trained, of_module
 
 if TYPE_CHECKING:
     from dpgnn.methods.releases import Release
@@ -36,6 +37,19 @@ def releases() -> tuple[Release[..., Any], ...]:
     return (noisy_degrees, degrees_with_reused_noise)
 
 
+def tensors(trained: Trained) -> Tensors:
+    """A perceptron for each hop, on all logits and noisy degrees before it; the degrees and the answers."""
+    from dpgnn.methods.lpgnet.fit import model_of
+
+    config, facts, state = trained.entry.options, trained.facts, Shapes()
+    for hop in range(config.num_hops + 1):
+        width = 2 * hop * facts.num_classes if hop else facts.num_features
+        state |= of_module(model_of(width, trained.sizes, config), f"mlp.{hop}.")
+        if hop:
+            state[f"noisy_state.{hop}"] = (facts.num_nodes, facts.num_classes)
+    return Tensors(state=state | trained.released_answers)
+
+
 METHOD = Method(
     name="lpgnet",
     title="LPGNet",
@@ -48,6 +62,7 @@ METHOD = Method(
     asked=Asked(steps="num_hops", counted="hops"),
     predict=answer,
     score=by_unit,
+    tensors=tensors,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,

@@ -26,6 +26,7 @@ from dpgnn.methods.shared.noisy_graph_plan import (
     response_mechanism,
     truthful,
 )
+from dpgnn.methods.tensors import Tensors, Trained, of_module
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -202,6 +203,17 @@ def releases() -> tuple[Release[..., Any], ...]:
     return (keep_density, randomized_response, block_response)
 
 
+def tensors(trained: Trained) -> Tensors:
+    """The network and the answers."""
+    import torch
+
+    from dpgnn.methods.pertgraph.network import SumSage
+
+    config, sizes = trained.entry.options, trained.sizes
+    model = SumSage(config, sizes, dropout=0.0, generator=torch.Generator())
+    return Tensors(state=of_module(model) | trained.released_answers)
+
+
 METHOD = Method(
     name="pertgraph",
     title="PertGraph",
@@ -214,6 +226,7 @@ METHOD = Method(
     asked=Asked(flags={"density-share": "density_share"}),
     predict=answer,
     score=by_unit,
+    tensors=tensors,
     queries=QUERIES,
     leaks=Leaks(noisy_edges=noisy_edges),
     releases=releases,

@@ -13,6 +13,7 @@ from dpgnn.methods.base import Asked, Entry, Fitted, Method, PlannedRun, Sampler
 from dpgnn.methods.progap.options import ProgapConfig
 from dpgnn.methods.progap.plan import plan
 from dpgnn.methods.progap.queries import LEAKS, QUERIES
+from dpgnn.methods.progap.tensors import tensors
 from dpgnn.methods.queries import at_node_level
 from dpgnn.methods.scores import by_unit
 from dpgnn.methods.shared import aggregate_bounds
@@ -97,6 +98,7 @@ METHOD = Method(
     ),
     predict=answer,
     score=by_unit,
+    tensors=tensors,
     queries=QUERIES,
     leaks=LEAKS,
     releases=releases,

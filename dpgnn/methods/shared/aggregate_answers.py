@@ -9,6 +9,7 @@ import numpy as np
 
 from dpgnn.core.checks import fail, require
 from dpgnn.methods.base import Entry, Fitted, Prediction
+from dpgnn.methods.tensors import ANSWERS_FOR
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from dpgnn.accountants.claims import Answers
     from dpgnn.data.graph import Graph
 
-ANSWERS_FOR = "answers_for"
 EDGE_NOTE = "computed from the noisy release and public features and labels"
 NODE_NOTE = (
     "an answer reads the released weights, the asked node's own features and its own noisy rows; it is "

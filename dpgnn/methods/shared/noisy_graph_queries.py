@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dpgnn.methods.queries import FittedRun, Queries, Query
-from dpgnn.methods.shared.aggregate_answers import ANSWERS_FOR
 from dpgnn.methods.shared.aggregate_queries import noise_in_answers
 from dpgnn.methods.shared.layers import Layers, normalized_features, relu_convolutions
+from dpgnn.methods.tensors import ANSWERS_FOR
 
 if TYPE_CHECKING:
     import numpy as np

@@ -33,6 +33,7 @@ from dpgnn.methods.votes import edge_queries
 from dpgnn.methods.votes.edge_plan import edge_plan
 from dpgnn.methods.votes.options import VotesConfig
 from dpgnn.methods.votes.plan import BOARD, as_dp_mlp, has, node_plan
+from dpgnn.methods.votes.tensors import tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,6 +164,7 @@ METHOD = Method(
     fit=fit,
     predict=predict,
     score=score,
+    tensors=tensors,
     asked=Asked(
         steps="training.num_steps",
         counted="steps",

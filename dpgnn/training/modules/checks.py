@@ -275,7 +275,7 @@ def _outputs(module: nn.Module, name: str, batch: Any, x: Tensor) -> dict[str, T
 
 
 def _held(module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
-    """Tensors and arrays in attributes of all parts, and in globals and closures of their forwards."""
+    """Tensors and arrays of all parts: in attributes, in their own classes, and in what forward reads."""
     for path, part in module.named_modules():
         where = _where(name, path)
         for key, value in vars(part).items():
@@ -284,15 +284,32 @@ def _held(module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
             for inner, tensor in _arrays(value):
                 label = inner if key in ("_buffers", "_parameters") else key
                 yield f"{where}.{label}" if label else where, tensor
+        for kind in filter(_is_own, type(part).__mro__):
+            for key, value in vars(kind).items():
+                for _, tensor in _arrays(value):
+                    yield f"{where}.{key}", tensor
         forward = getattr(type(part), "forward", None)
-        own = type(part).__module__.split(".")[0] not in ("torch", "torch_geometric")
-        if own and isinstance(forward, types.FunctionType):
-            for key in forward.__code__.co_names:
-                for _, tensor in _arrays(forward.__globals__.get(key)):
+        if _is_own(type(part)) and isinstance(forward, types.FunctionType):
+            for key, value in _read_by(forward):
+                for _, tensor in _arrays(value):
                     yield f"{key}, which {where}.forward reads", tensor
-            for key, cell in zip(forward.__code__.co_freevars, forward.__closure__ or ()):
-                for _, tensor in _arrays(cell.cell_contents):
-                    yield f"{key}, which {where}.forward reads", tensor
+
+
+def _is_own(kind: type) -> bool:
+    """Whether a class is a user's, not one of a library's layers."""
+    return kind.__module__.split(".")[0] not in ("torch", "torch_geometric", "builtins")
+
+
+def _read_by(forward: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Globals, closures and default arguments of a function."""
+    code = forward.__code__
+    for key in code.co_names:
+        yield key, forward.__globals__.get(key)
+    for key, cell in zip(code.co_freevars, forward.__closure__ or ()):
+        yield key, cell.cell_contents
+    defaults, given = forward.__defaults__ or (), code.co_varnames[: code.co_argcount]
+    yield from zip(given[len(given) - len(defaults) :], defaults)
+    yield from (forward.__kwdefaults__ or {}).items()
 
 
 def _arrays(value: Any, depth: int = 3) -> Iterator[tuple[str, Any]]:

@@ -38,6 +38,8 @@ def refusal(module: nn.Module, **named: int) -> str:
         (own_modules.RunningMean(), "With.layer.mean must not be written in forward"),
         (own_modules.Counter(), "With.layer.calls"),
         (own_modules.Holder(77), "With.layer.everyone must hold nothing of the graph"),
+        (own_modules.ClassHolder(), "With.layer.everyone must hold nothing of the graph"),
+        (own_modules.Defaults(), "everyone, which With.layer.forward reads must hold nothing"),
         (own_modules.Reader(), "EVERYONE, which With.layer.forward reads must hold nothing"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
