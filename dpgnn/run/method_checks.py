@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from dpgnn import methods
+from dpgnn.accountants.plan import Plan
 from dpgnn.core.checks import fail, require
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpgnn.accountants.plan import Plan
     from dpgnn.methods.base import Entry
 
 # tensors that a private fit may return, by what its claim releases; a method may list more (`Method.state`)
@@ -34,15 +34,18 @@ STATE_AT_EDGE_LEVEL = (
 RELEASED_COLUMNS = ("step", "epsilon")
 
 
-def check_plan(entry: Entry, plan: Plan, epsilon: float) -> None:
-    """Check that the plan of a private entry claims its unit and relation, within the budget.
+def check_plan(entry: Entry, plan: Any, epsilon: float) -> None:
+    """Check that a plan is one, and that of a private entry claims its unit and relation, within the budget.
 
     Raises:
-        ValueError: no claim; a first claim of another unit or relation, or above the budget.
+        ValueError: no plan; no claim; a first claim of another unit or relation, or above the budget.
     """
+    name = f"{entry.method}: plan of {entry.name}"
+    require(
+        isinstance(plan, Plan), name, "be a Plan", type(plan).__name__, "return one from `plan`"
+    )
     if entry.mode == "nonprivate":
         return
-    name = f"{entry.method}: plan of {entry.name}"
     require(
         bool(plan.claims), name, "have a claim", "none", "a private entry states what it protects"
     )

@@ -104,5 +104,5 @@ def test_its_bundle_has_the_tensors_that_it_states(entry: Entry, tmp_path: Path)
     states = {check.what: check.state for check in verify(save(model, tmp_path / "bundle"))}
     assert states["tensors"] == states["answers"] == "ok"
     more = dataclasses.replace(model, state={**model.state, "secret.weight": model.state["logits"]})
-    with pytest.raises(ValueError, match="no secret.weight"):
+    with pytest.raises(ValueError, match=r"no secret\.weight"):
         save(more, tmp_path / "other")

@@ -65,6 +65,15 @@ def test_a_plan_that_claims_something_else_is_a_failed_run(
     assert rule in record.reason
 
 
+def test_a_plan_that_is_none_is_a_failed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patched(monkeypatch, plan=lambda entry, facts, budget: None)
+    record = made(tmp_path)
+    assert record.status == "failed"
+    assert "must be a Plan, got 'NoneType'; return one from `plan`" in record.reason
+
+
 def test_a_plan_with_a_wrong_type_is_a_failed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ LABEL_COLUMN = re.compile(r"label(_\d+)?")
 # names that pandas gives to its index: to_csv, read_csv after it, to_parquet
 INDEX_COLUMN = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 ENDS = ("source", "target")
+MAX_EXACT = 2.0**53  # whole numbers beyond are not told apart as floats
 RULE = f"be {MAX_FEATURES} or fewer"
 
 
@@ -144,11 +145,14 @@ def check_edge_columns(path: Path, names: Sequence[str], problems: Problems) -> 
 
 
 def texts_of(column: pl.Series) -> pl.Series:
-    """Cells as texts without surrounding blanks; "" if a cell is empty or NaN."""
+    """Cells as texts without surrounding blanks: "" for an empty cell or NaN, 3 for the float 3.0."""
     import polars as pl
 
     if column.dtype.is_float():
         column = column.fill_nan(None)
+        whole = (column == column.floor()) & (column.abs() <= MAX_EXACT)
+        short = column.set(~whole, None).cast(pl.Int64).cast(pl.String)
+        return short.zip_with(whole.fill_null(value=True), column.cast(pl.String)).fill_null("")
     kinds = (pl.String, pl.Categorical, pl.Enum, pl.Null)
     if isinstance(column.dtype, kinds) or column.dtype.is_integer():
         texts = column.cast(pl.String)

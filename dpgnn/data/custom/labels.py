@@ -11,7 +11,7 @@ import numpy as np
 
 from dpgnn.core.checks import is_number_text
 from dpgnn.data.custom.check import Problems
-from dpgnn.data.custom.columns import LABEL_COLUMN, Rows, numbers, row_of, texts_of
+from dpgnn.data.custom.columns import LABEL_COLUMN, MAX_EXACT, Rows, numbers, row_of, texts_of
 from dpgnn.data.custom.options import Options
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 WHOLE = re.compile(r"-?\d+(\.0*)?")  # 3, and 3.0 as pandas writes it if the column has empty cells
 MAX_DIGITS = 18  # of a number that fits into int64
-MAX_EXACT = 2.0**53  # whole numbers beyond are not told apart as floats
 SEVERAL_LABELS = "for several labels a node set task: multilabel in graph.yaml"
 NAME_THEM = "name all classes in their order in graph.yaml: `classes: [...]`"
 

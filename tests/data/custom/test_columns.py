@@ -77,6 +77,19 @@ def test_cells_become_texts_without_blanks() -> None:
     assert columns.texts_of(pl.Series("c", [1.5, float("nan"), None])).to_list() == ["1.5", "", ""]
 
 
+def test_whole_floats_name_the_same_nodes_as_integers(tmp_path: Path) -> None:
+    """As pandas writes a column of integers that had an empty cell."""
+    cells = pl.Series("c", [3.0, -1.0, 2.0**60, float("inf"), 0.1])
+    assert columns.texts_of(cells).to_list() == ["3", "-1", "1.152921504606847e+18", "inf", "0.1"]
+    nodes = {"id": [7.0, 8.0, 9.0], "h": [1, 2, 3], "label": [0, 1, 1]}
+    pl.DataFrame(nodes).write_parquet(tmp_path / "nodes.parquet")
+    pl.DataFrame({"source": [7, 8], "target": [8.0, 9.0]}).write_parquet(tmp_path / "edges.parquet")
+    assert problems_of(tmp_path) == []
+    pl.DataFrame({"h": [1, 2, 3], "label": [0, 1, 1]}).write_parquet(tmp_path / "nodes.parquet")
+    pl.DataFrame({"source": [0.0, 1.0], "target": [1, 2]}).write_parquet(tmp_path / "edges.parquet")
+    assert problems_of(tmp_path) == []
+
+
 def test_a_cell_that_is_no_number_is_named_by_its_node() -> None:
     problems = Problems()
     assert columns.numbers(rows(h=["1", "x", "y"]), "h", problems) is None
