@@ -115,6 +115,15 @@ class SplitConfig:
         return self.num_per_class, self.num_val, self.num_test
 
     @property
+    def has_validation(self) -> bool:
+        """Whether nodes are left for validation; of a publisher's split only its file tells, so True."""
+        sizes = {
+            "random": self.val_fraction, "clustered": self.val_fraction,
+            "per_class": self.num_val, "membership": 0,
+        }  # fmt: skip
+        return sizes.get(self.kind, 1) > 0
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """Caveat ids of claims on such a split, for recipes that read private labels or edges."""
         looks = self.kind in LOOKING_KINDS or self.min_class_size > 0 or self.drop_isolated

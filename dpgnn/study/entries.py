@@ -82,14 +82,15 @@ class StudyEntry:
         """The entry with its options read into the method's dataclass for one data set."""
         path = f"entries.{self.name}"
         method = methods.get(self.method)
-        merged = merge(self.options, self.options_for.get(dataset, {}))
+        own = self.options_for.get(dataset, {})
+        where = f"{path}.options" + (f" with options_for.{dataset}" if own else "")
         entry = Entry(
             name=self.name,
             method=self.method,
             mode=self.mode,
             privacy_unit=self.privacy_unit,
             relation=self.relation,
-            options=strict.read(method.config, merged, f"{path}.options"),
+            options=strict.read(method.config, merge(self.options, own), where),
         )
         try:
             method.check_entry(entry, path)

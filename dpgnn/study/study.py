@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -206,6 +206,7 @@ def resolve(mapping: Any, tier: str | None = None, choices: Choices = NO_CHOICES
     keys = _keys(config, entries, chosen, choices)
     study = Study(config=config, tier=chosen, entries=entries, keys=keys)
     _check_references(config, entries)
+    _check_validation(config, keys)
     _check_choices(entries, choices)
     if not study.keys:
         raise ConfigError(f"study {config.name}, tier {chosen}: no run is left; check its filters")
@@ -264,6 +265,23 @@ def _check_references(config: StudyConfig, entries: Mapping[str, StudyEntry]) ->
         if name not in entries or not any(entry.startswith(f"{name}~") for entry in entries):
             raise ConfigError(
                 f"tuned: {name!r} must be an entry with points {name}~*; give one that extends it a sweep"
+            )
+
+
+def _check_validation(config: StudyConfig, keys: Iterable[RunKey]) -> None:
+    """Tuned entries have validation nodes to choose on.
+
+    Raises:
+        ConfigError: names the entry and the setting.
+    """
+    points = tuple(f"{name}~" for name in config.tuned)
+    for setting, entry in sorted(
+        {(k.setting, k.entry) for k in keys if k.entry.startswith(points)}
+    ):
+        if not config.settings[setting].has_validation:
+            raise ConfigError(
+                f"tuned: {entry.split('~')[0]!r} is chosen on validation nodes, and setting {setting} "
+                "leaves none; state val_fraction or num_val there, or name the entry's settings"
             )
 
 

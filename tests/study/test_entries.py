@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from studies import BASE, changed
 
@@ -39,6 +41,9 @@ def test_options_for_one_data_set_override_the_entry() -> None:
     assert entry.for_dataset("digits").options.training.num_steps == 99
     assert entry.for_dataset("chains-s").options.training.num_steps == 10
     assert entry.for_dataset("digits").options.width == 8
+    wrong = changed(entries__dp__options_for={"digits": {"widht": 9}})
+    with pytest.raises(ConfigError, match=r"dp\.options with options_for\.digits.*widht"):
+        resolve(wrong)
 
 
 def test_an_entry_may_be_kept_to_some_settings() -> None:
@@ -53,6 +58,27 @@ def test_tuned_entries_have_points() -> None:
     points["entries"]["fixed"] = {**changed()["entries"]["dp"]}
     with pytest.raises(ConfigError, match="tuned: 'fixed' must be an entry with points"):
         resolve({**points, "tuned": ["fixed"]})
+
+
+@pytest.mark.parametrize(
+    ("setting", "rule"),
+    [
+        ({"kind": "random", "val_fraction": 0.0}, "setting random leaves none; state val_fraction"),
+        ({"kind": "per_class", "num_per_class": 5, "num_val": 0}, "setting random leaves none"),
+        ({"kind": "membership", "num_per_class": 5, "num_test": 9}, "setting random leaves none"),
+        ({"kind": "random", "val_fraction": 0.1}, ""),
+        ({"kind": "caribou"}, ""),
+        ({"kind": "public"}, ""),
+    ],
+)
+def test_tuned_entries_have_validation_nodes(setting: dict[str, Any], rule: str) -> None:
+    points = changed(settings={**BASE["settings"], "random": setting}) | {"tuned": ["dp"]}
+    points["entries"]["grid"] = {"extends": "dp", "sweep": {"options.width": [4, 8]}}
+    if not rule:
+        assert resolve(points).keys
+        return
+    with pytest.raises(ConfigError, match=f"'dp' is chosen on validation nodes, and {rule}"):
+        resolve(points)
 
 
 def test_a_method_may_be_written_as_tables_show_it() -> None:
