@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.audits.one_run import OneRun, lower_bound
-from dpgnn.audits.statistics import rate_bounds
+from dpgnn.audits.statistics import direct_epsilon, rate_bounds
 from dpgnn.core.checks import non_negative, open_probability, probability, require
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def line_detects(num_members: int, num_others: int, *, delta: float, level: floa
     """
     sizes = [count - count // 2 for count in (num_members, num_others)]
     return max(
-        _epsilon(
+        direct_epsilon(
             rate_bounds(right, right, level / 2)[0], rate_bounds(0, wrong, level / 2)[1], delta
         )
         for right, wrong in (sizes, sizes[::-1])
@@ -194,12 +194,12 @@ def line_test(
     first, fresh = _halves(scores[member], scores[~member], rng)
     tried = [(cut, *_limits(cut, first, level / 2)) for cut in _cuts(np.concatenate(first))]
     for_line, *_ = max(tried, key=lambda one: one[1] - allowed_rate(one[2], epsilon, delta))
-    for_bound, *_ = max(tried, key=lambda one: _epsilon(one[1], one[2], delta))
+    for_bound, *_ = max(tried, key=lambda one: direct_epsilon(one[1], one[2], delta))
     low, high = _limits(for_line, fresh, level / 2)
     allowed = allowed_rate(high, epsilon, delta)
     return LineTest(
         crossed=low > allowed, level=level, tpr_low=low, fpr_high=high, allowed=allowed,
-        epsilon_lower_bound=_epsilon(*_limits(for_bound, fresh, level / 2), delta),
+        epsilon_lower_bound=direct_epsilon(*_limits(for_bound, fresh, level / 2), delta),
         epsilon=epsilon if math.isfinite(epsilon) else None, delta=delta,
         detects=line_detects(int(member.sum()), int((~member).sum()), delta=delta, level=level),
     )  # fmt: skip
@@ -337,7 +337,3 @@ def _cuts(scores: np.ndarray) -> list[tuple[int, int, float]]:
         chosen = np.append(values[places], values[0] - 1.0)
         found += [(flipped, sign, float(value)) for flipped in (0, 1) for value in chosen]
     return found
-
-
-def _epsilon(low: float, high: float, delta: float) -> float:
-    return math.log((low - delta) / high) if low - delta > high else 0.0

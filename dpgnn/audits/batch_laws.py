@@ -52,7 +52,7 @@ def _size(event: Any, batches: Sequence[np.ndarray], num_roots: int) -> float:
     if isinstance(event, FixedSizeRoots):
         return float(all(len(roots) == event.batch_size for roots in batches))
     total, trials = sum(len(roots) for roots in batches), num_roots * len(batches)
-    return float(_of_binomial(np.array(total), trials, _rate(event)))
+    return float(_of_binomial(np.array(total), trials, rate_of(event)))
 
 
 def _spread(event: Any, drawn: np.ndarray) -> float:
@@ -60,8 +60,8 @@ def _spread(event: Any, drawn: np.ndarray) -> float:
     if isinstance(event, FixedSizeRoots):
         return 1.0
     steps, num_roots = drawn.shape
-    middle = round(num_roots * _rate(event))
-    chances = binom.pmf(np.arange(num_roots + 1), num_roots, _rate(event))
+    middle = round(num_roots * rate_of(event))
+    chances = binom.pmf(np.arange(num_roots + 1), num_roots, rate_of(event))
     kept = np.flatnonzero(chances > _RAREST)
     law = np.bincount((kept - middle) ** 2, weights=chances[kept])
     return _two_sided(_of_sum([law], steps), int(((drawn.sum(axis=1) - middle) ** 2).sum()))
@@ -69,7 +69,7 @@ def _spread(event: Any, drawn: np.ndarray) -> float:
 
 def _every_root(event: Any, drawn: np.ndarray) -> float:
     """How often each root is in a batch; Bonferroni over the roots."""
-    p_values = _of_binomial(drawn.sum(axis=0), len(drawn), _rate(event))
+    p_values = _of_binomial(drawn.sum(axis=0), len(drawn), rate_of(event))
     return float(min(1.0, len(p_values) * p_values.min(initial=1.0)))
 
 
@@ -79,7 +79,7 @@ def _canary(event: Any, drawn: np.ndarray, canary: np.ndarray) -> float:
     if isinstance(event, FixedSizeRoots):
         law = hypergeom.pmf(np.arange(many + 1), num_roots, many, event.batch_size)
     else:
-        law = binom.pmf(np.arange(many + 1), many, _rate(event))
+        law = binom.pmf(np.arange(many + 1), many, rate_of(event))
     return _two_sided(_of_sum([law], steps), int(drawn[:, canary].sum()))
 
 
@@ -97,7 +97,7 @@ def _fresh(drawn: np.ndarray) -> float:
     return _two_sided(_of_sum(laws, 1), int((drawn[1:] & drawn[:-1]).sum()))
 
 
-def _rate(event: Any) -> float:
+def rate_of(event: Any) -> float:
     """Probability that a root is in a batch."""
     if isinstance(event, FixedSizeRoots):
         return event.batch_size / event.population

@@ -165,7 +165,7 @@ def judge(
     return Verdict(
         rejected=low > allowed, p_value=_smallest_level(for_claim, fresh, line), level=level,
         true_positive_rate_low=low, false_positive_rate_high=high, allowed_rate=allowed,
-        epsilon_lower_bound=_direct(*at, delta), delta=delta,
+        epsilon_lower_bound=direct_epsilon(*at, delta), delta=delta,
         epsilon_gaussian_shape=_gaussian(*_limits(for_shape, fresh, level), delta),
         num_trials=sum(len(side) for side in scores),
     )  # fmt: skip
@@ -181,7 +181,7 @@ def _best_cuts(
         return low - line.highest_rate(high)
 
     def bound(cut: Cut) -> float:
-        return _direct(*_limits(cut, chosen, level), delta)
+        return direct_epsilon(*_limits(cut, chosen, level), delta)
 
     def shape(cut: Cut) -> float:
         return _separation(*_limits(cut, chosen, level))
@@ -231,7 +231,7 @@ def _smallest_level(cut: Cut, scores: tuple[np.ndarray, np.ndarray], line: Claim
     return float(10**high)
 
 
-def _direct(low: float, high: float, delta: float) -> float:
+def direct_epsilon(low: float, high: float, delta: float) -> float:
     """log((TPR - delta) / FPR), at least 0."""
     return math.log((low - delta) / high) if low - delta > high else 0.0
 

@@ -16,7 +16,8 @@ from unittest import mock
 
 import numpy as np
 
-from dpgnn.accountants.events import FixedSizeRoots, PoissonRoots, parts
+from dpgnn.accountants.events import parts
+from dpgnn.audits.batch_laws import rate_of
 from dpgnn.audits.canary import DESIGNS
 from dpgnn.audits.capture import Case, Training
 from dpgnn.audits.one_run import OneRun, guess
@@ -98,7 +99,7 @@ def aim_at(case: Case, mechanism: Mechanism) -> Aim:
 
 def _best(case: Case, mechanism: Mechanism) -> Aim:
     """The aim that separates the worlds of one recipe best."""
-    rate = _rate(mechanism)
+    rate = rate_of(parts(mechanism.event)[0][0])
     enough = (mechanism.sensitivity or 0.0) / 2
     first = any(other.clipping_norm is None for other in case.plan.mechanisms)
     found: list[tuple[float, tuple[Training, Training], Tensor]] = []
@@ -143,13 +144,6 @@ def _distance(worlds: tuple[Training, Training], initial: Tensor) -> float:
 def _num_roots(world: Training) -> int:
     gradients = world.gradients
     return int((gradients if hasattr(gradients, "num_roots") else gradients.trees).num_roots)
-
-
-def _rate(mechanism: Mechanism) -> float:
-    (event, _), *_ = parts(mechanism.event)
-    if isinstance(event, PoissonRoots):
-        return event.sampling_probability
-    return event.batch_size / event.population if isinstance(event, FixedSizeRoots) else 1.0
 
 
 def candidates(world: Training, seed: int) -> list[Tensor]:
@@ -312,7 +306,7 @@ def one_run(
 
     watch(world, initial, num_steps, seed, look, stage=mechanism.name)
     # everybody in, less the half that is expected to be out
-    middle = _rate(mechanism) * (base - matrix.sum(axis=0) / 2)
+    middle = rate_of(parts(mechanism.event)[0][0]) * (base - matrix.sum(axis=0) / 2)
     fitted = _ridge(matrix, np.mean(sums, axis=0) - middle)
     return guess(fitted, coins, delta=delta, level=level, line=line)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.cli.flags import add_study_file
+from dpgnn.core.wording import aligned
 
 if TYPE_CHECKING:
     from dpgnn.accountants.claims import Claim
@@ -132,7 +133,7 @@ def _attack_table(attacked: Sequence[dict[str, Any]]) -> str:
         numbers = (item["auc"], item["epsilon_lower_bound"], item["detects"])
         shown = ["-" if number is None else f"{number:.3g}" for number in numbers]
         rows.append((item["attack"], str(item["key"].get("repeat", 0)), *shown, item["verdict"]))
-    return "\n".join(["attacks on its runs", *_aligned(rows)])
+    return "\n".join(["attacks on its runs", *aligned(rows)])
 
 
 def _table(findings: Sequence[Finding], key: RunKey, claims: Sequence[Claim]) -> str:
@@ -158,7 +159,7 @@ def _table(findings: Sequence[Finding], key: RunKey, claims: Sequence[Claim]) ->
                 _note(finding),
             )
         )
-    return "\n".join([f"audit of {key.folder}: {words}", *_aligned(rows)])
+    return "\n".join([f"audit of {key.folder}: {words}", *aligned(rows)])
 
 
 def _detects(finding: Finding) -> str:
@@ -167,15 +168,6 @@ def _detects(finding: Finding) -> str:
     if seen is None:
         return "-" if finding.verdict is None else "not known"
     return "-" if seen.epsilon is None else f"{seen.epsilon:.3g}"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows as lines with aligned columns; the last column is not padded."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    return [
-        "  ".join([*(word.ljust(width) for word, width in zip(row, widths)), row[-1]]).rstrip()
-        for row in rows
-    ]
 
 
 def request_of(study: Study, key: RunKey, args: argparse.Namespace) -> AuditRequest:

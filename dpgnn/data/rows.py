@@ -76,6 +76,11 @@ def centred_rows(rows: np.ndarray) -> np.ndarray:
     return np.divide(rest, sizes, out=np.zeros_like(rest), where=sizes > NOTHING_LEFT * whole)
 
 
+def inverse(sizes: np.ndarray) -> np.ndarray:
+    """1 / sizes; 0 of a size 0."""
+    return np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+
+
 def _centred(x: Any) -> np.ndarray:
     """Rows of float32 or CSR, centred; no square of a float32 leaves float64's range."""
     made = np.zeros(x.shape, np.float32)

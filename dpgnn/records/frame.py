@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.checks import require
 from dpgnn.core.checksums import check
-from dpgnn.core.paths import parse_run
+from dpgnn.core.paths import parse_run, run_folder
 from dpgnn.core.storage import read_json, read_parquet
 from dpgnn.records import archive
 from dpgnn.records.archive import NOTHING, Kept, read_kept
@@ -42,10 +42,7 @@ class Run:
     @property
     def name(self) -> str:
         """DATASET.SETTING/ENTRY/eps=EPSILON/REPEAT."""
-        key = self.record.key
-        return (
-            f"{key['dataset']}.{key['setting']}/{key['entry']}/eps={key['epsilon']}/{key['repeat']}"
-        )
+        return run_folder(self.record.key)
 
     @property
     def is_unscored_release(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dpgnn.accountants.claims import UNIT_RELATIONS, Answers, Claim
 from dpgnn.accountants.population import check_delta
 from dpgnn.core.checks import at_least, one_of, open_probability, positive, require
+from dpgnn.core.wording import aligned
 from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.committed import Copied
 
@@ -140,7 +141,7 @@ def _as_text(found: Advice) -> str:
         "interval over splits. On another graph it may differ by more than that.",
         *([f"On these graphs cut to a degree bound ran {', '.join(cut)}."] if cut else []),
         "",
-        *_columns(rows),
+        *aligned(rows),
         "",
         f"Methods are entries of the study {MAIN_STUDY}; `Advised.options` and "
         f"workflow/studies/{MAIN_STUDY}.yaml hold their options.",
@@ -149,12 +150,6 @@ def _as_text(found: Advice) -> str:
     without = [one for one in found.advised if one.reason]
     lines += ["", *(f"no plan: {one.title} ({one.entry}): {one.reason}" for one in without)]
     return "\n".join(lines).rstrip()
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines, their columns below each other."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _copied_lines(found: Advice) -> list[str]:
@@ -174,7 +169,7 @@ def _copied_lines(found: Advice) -> list[str]:
         f"Gain: in points over the study's options at epsilon {found.epsilon}, on a public graph that the "
         "choice left out; mean and 95 % interval over graphs.",
         "",
-        *_columns([("method", "options", "gain"), *rows]),
+        *aligned([("method", "options", "gain"), *rows]),
     ]
 
 

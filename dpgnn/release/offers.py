@@ -12,6 +12,7 @@ from dpgnn import methods
 from dpgnn.accountants.claims import ANSWERS, PRIVACY_UNITS, Answers
 from dpgnn.core import config as strict
 from dpgnn.core.checks import one_of
+from dpgnn.core.wording import aligned
 from dpgnn.methods.base import Entry, Method, Mode, Support
 from dpgnn.records.committed import Measured, committed
 
@@ -126,18 +127,14 @@ def _offer(method: Method, mode: str, pair: Support | None, cells: Sequence[Meas
 def _as_text(found: Sequence[Offer]) -> str:
     """A block for each method, a line for each mode, unit and relation."""
     rows = [HEAD, *(_cells(offer) for offer in found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    head, *told = (f"  {line}" for line in aligned(rows))
     lines, before = [], ""
-    for offer, row in zip(found, rows[1:], strict=True):
+    for offer, line in zip(found, told, strict=True):
         if offer.method != before:
             before = offer.method
             lines += ["", f"{offer.method}  ({offer.title})  {offer.what}"]
-        lines.append(_line(row, widths))
-    return "\n".join([_line(HEAD, widths), *lines])
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(["", *map(str.ljust, row, widths)]).rstrip()
+        lines.append(line)
+    return "\n".join([head, *lines])
 
 
 def _cells(offer: Offer) -> tuple[str, ...]:

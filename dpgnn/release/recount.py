@@ -325,10 +325,10 @@ def _profile_pmf(profile: Profile, low: float, high: float, step: float) -> PLDP
 
 def _gaussian_pmf(mu: float, step: float) -> PLDPmf:
     top = mu * (_reach() + mu / 2)
-    return _profile_pmf(_gaussian(mu), -top, top, step)
+    return _profile_pmf(gaussian(mu), -top, top, step)
 
 
-def _gaussian(mu: float) -> Profile:
+def gaussian(mu: float) -> Profile:
     """delta(epsilon) of N(mu, 1) against N(0, 1)."""
 
     def profile(epsilons: Floats) -> Floats:
@@ -343,7 +343,7 @@ def _without_replacement(event: FixedSizeRoots[Any]) -> Profile:
     """Theorem 3 for one changed root, theorem 2 for more, where the number in the batch is known."""
     shift = 2 * event.clipping_norm / event.noise_stddev
     if event.changed_roots == 1:
-        rate, whole = event.batch_size / event.population, _gaussian(shift)
+        rate, whole = event.batch_size / event.population, gaussian(shift)
 
         def profile(epsilons: Floats) -> Floats:
             size = np.abs(epsilons)
@@ -360,7 +360,7 @@ def _without_replacement(event: FixedSizeRoots[Any]) -> Profile:
     def revealed(epsilons: Floats) -> Floats:
         found: Floats = shares[0] * -np.expm1(np.minimum(epsilons, 0.0))
         for number in range(1, most + 1):
-            found = found + shares[number] * _gaussian(number * shift)(epsilons)
+            found = found + shares[number] * gaussian(number * shift)(epsilons)
         return found
 
     return revealed

@@ -10,10 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from dpgnn.accountants.events import BestOf, Event, parts
-from dpgnn.release.recount import Floats, Profile, distributions, recount
+from dpgnn.release.recount import Floats, Profile, distributions, gaussian, recount
 
 # epsilons at which the odds of losing are looked at; every one of them gives a bound
 MOVES = np.linspace(0.0, 20.0, 2001)
@@ -87,10 +86,5 @@ def _profile(event: Event[Any]) -> Profile:
         )
     if math.isinf(mu):
         return lambda epsilons: np.ones(len(epsilons))
-
-    def gaussian(epsilons: Floats) -> Floats:
-        far = norm.logcdf(-mu / 2 - epsilons / mu) + epsilons
-        found: Floats = np.maximum(norm.cdf(mu / 2 - epsilons / mu) - np.exp(far), 0.0)
-        return found
-
-    return gaussian
+    profile = gaussian(mu)
+    return lambda epsilons: np.maximum(profile(epsilons), 0.0)

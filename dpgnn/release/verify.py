@@ -151,11 +151,7 @@ def _tensors(model: Model) -> Check:
     if not model.record.claims:
         return Check(what="tensors", state="not checked", note="no claim says what may be let out")
     own = model.record.entry["options"].get("module")
-    who = (
-        "the owner's own code, which is not run here,"
-        if own
-        else f"{model.entry.method}, which states none,"
-    )
+    who = OWN_CODE if own else f"{model.entry.method}, which states none,"
     note = f"only {who} knows its tensors: {names}"
     return Check(what="tensors", state="not checked", note=note)
 

@@ -138,13 +138,9 @@ def read_prepared(
     stated, sha256 = read_json(path.with_suffix(".json")), sha256_file(path)
     known = {"kind": stated["kind"], "facts": stated["facts"]}
     if apart is not None:
+        import pyarrow as pa
+
         return StoredSample(
-            table=_no_rows(), file=path, sha256=sha256, place=apart, **known
+            table=pa.table({}), file=path, sha256=sha256, place=apart, **known
         ), sha256
     return Prepared(table=read_parquet(path), **known), sha256
-
-
-def _no_rows() -> Any:
-    import pyarrow as pa
-
-    return pa.table({})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dpgnn.core.wording import aligned
 from dpgnn.data.datasets import OWN_FOLDER, listed
 from dpgnn.data.raw.files import RawFiles
 from dpgnn.data.raw.sources import Source, read_sources
@@ -26,10 +27,7 @@ def list_datasets(raw_folder: Path, own_folder: Path = OWN_FOLDER) -> list[str]:
         own = sorted(path.name for path in own_folder.iterdir() if path.is_dir())
         rows += [(name, "here", *"-----", "your own") for name in own if not listed(name)]
         taken = [own_folder / name for name in own if listed(name)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
-    ]
+    lines = aligned(rows)
     lines.append(
         "arcs: both directions of each edge; * as its raw file counts, often each edge once"
     )

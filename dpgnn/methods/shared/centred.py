@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from dpgnn.data.rows import inverse
 from dpgnn.training.step_gradients import LossOfStep
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def sparse_rows(x: Any) -> sp.csr_array:
     """
     x = sp.csr_array(x).astype(np.float64)
     largest = abs(x).max(axis=1).toarray().ravel() if x.nnz else np.zeros(x.shape[0])
-    x = sp.csr_array(sp.diags_array(_inverse(largest)) @ x)
+    x = sp.csr_array(sp.diags_array(inverse(largest)) @ x)
     row, count = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)), np.diff(x.indptr)
 
     def sums(values: np.ndarray) -> np.ndarray:
@@ -80,8 +81,4 @@ def sparse_rows(x: Any) -> sp.csr_array:
     square = sums((x.data - mean[row]) ** 2) + (x.shape[1] - count) * mean**2
     own = sums(x.data**2)
     norm = np.maximum(np.sqrt(square), np.sqrt(own) / LONGEST)
-    return sp.csr_array(sp.diags_array(_inverse(norm)) @ x)
-
-
-def _inverse(sizes: np.ndarray) -> np.ndarray:
-    return np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    return sp.csr_array(sp.diags_array(inverse(norm)) @ x)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dpgnn.data.rows import centred_rows
+from dpgnn.data.rows import centred_rows, inverse
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,7 +118,7 @@ def normalized_features(x: Any, kind: str) -> Features:
         if kind == "centred":
             return centred_rows(rows)
         sizes = np.abs(rows).sum(1) if kind == "l1" else np.linalg.norm(rows, axis=1)
-        return rows * _inverse(sizes)[:, None]
+        return rows * inverse(sizes)[:, None]
 
     if kind == "centred" and sp.issparse(x):
         x = x.toarray()
@@ -128,12 +128,8 @@ def normalized_features(x: Any, kind: str) -> Features:
     rows = sp.csr_array(x).astype(np.float64)
     if kind != "none":
         size = abs(rows).sum(axis=1) if kind == "l1" else np.sqrt(rows.multiply(rows).sum(axis=1))
-        rows = sp.csr_array(sp.diags_array(_inverse(np.asarray(size).reshape(-1))) @ rows)
+        rows = sp.csr_array(sp.diags_array(inverse(np.asarray(size).reshape(-1))) @ rows)
     return Features(rows=rows, encode=normalize)
-
-
-def _inverse(sizes: np.ndarray) -> np.ndarray:
-    return np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
 
 
 def relu_convolutions(

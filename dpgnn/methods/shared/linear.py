@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from dpgnn.data.rows import normalize_rows
+from dpgnn.methods.shared.aggregate import unit_rows
 from dpgnn.methods.shared.centred import CentredGradients, centre_weights, sparse_rows
 from dpgnn.methods.shared.private_training import run_dp_sgd, scorer
 from dpgnn.models.network import Network, NetworkConfig
@@ -63,10 +64,10 @@ def own_rows(graph: Graph, nodes: np.ndarray, further: np.ndarray) -> Any:
 def own_features(graph: Graph, rows: np.ndarray) -> np.ndarray:
     """The features of `own_rows` of any rows of the graph's kind, dense, in the dtype of the raw ones."""
     if isinstance(graph.x, np.ndarray):
-        return _unit(centred(rows))
+        return unit_rows(centred(rows))
     if is_centred(graph):
         return np.asarray(sparse_rows(sp.csr_array(rows)).toarray())
-    return _unit(rows)
+    return unit_rows(rows)
 
 
 def is_centred(graph: Graph) -> bool:
@@ -77,12 +78,6 @@ def is_centred(graph: Graph) -> bool:
 def centred(rows: np.ndarray) -> np.ndarray:
     """Dense rows, each minus its own mean."""
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    """Rows of norm 1; zero rows stay zero."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
 
 
 def linear_logits(graph: Graph, rows: Any) -> Callable[[Mapping[str, Tensor]], Tensor]:

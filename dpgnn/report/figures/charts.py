@@ -103,7 +103,7 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
     lines = [
         {"entry": s.entry, "label": s.label, **_percent(point.mean, point.low, point.high)}
         | {"epsilon": point.epsilon, "n": point.n}
-        | ({"at": _round(places[s.entry, point.epsilon])} if places else {})
+        | ({"at": rounded(places[s.entry, point.epsilon])} if places else {})
         for s in panel.series
         for point in s.points
     ]
@@ -136,7 +136,7 @@ def _accuracy_spec(panel: AccuracyPanel, look: Mapping[str, Look]) -> dict[str, 
         ]
         groups.append(vega.group(lines, line_layers, vega.color(look)))
     if panel.majority is not None:
-        groups.append(vega.majority(_round(100 * panel.majority), y=y))
+        groups.append(vega.majority(rounded(100 * panel.majority), y=y))
     return vega.spec(groups)
 
 
@@ -179,7 +179,11 @@ def _class_spec(
         for position, (index, share, mean, low, high) in enumerate(columns):
             shares[position] = round(100 * share, 2)
             row: dict[str, Any] = _names(curve)
-            row |= {"position": _round(position + shift), "class": index, "share": shares[position]}
+            row |= {
+                "position": rounded(position + shift),
+                "class": index,
+                "share": shares[position],
+            }
             rows.append(row | _percent(mean, low, high))
     x = _class_axis(shares)
     whole = {"scale": {"domain": [0, 100]}}
@@ -227,8 +231,8 @@ def _training_spec(
         scale = 1.0 if curve.column == "train_loss" else 100.0
         for step, mean, low, high in zip(curve.step, curve.mean, curve.low, curve.high):
             row = _names(curve) | {"column": curve.column, "step": step}
-            row |= {"mean": _round(scale * mean), "low": _round(scale * low)}
-            rows.append(row | {"high": _round(scale * high)})
+            row |= {"mean": rounded(scale * mean), "low": rounded(scale * low)}
+            rows.append(row | {"high": rounded(scale * high)})
     ends = [curve.step[-1] for curve in curves]
     kind = "log" if ends and max(ends) > 5 * min(ends) else "linear"
     x = {"field": "step", "type": "quantitative", "title": "training step", "scale": {"type": kind}}
@@ -258,14 +262,14 @@ def _names(curve: ClassCurve | TrainingCurve) -> dict[str, Any]:
 
 
 def _percent(mean: float, low: float | None, high: float | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"mean": _round(100 * mean), "interval": "one repeat"}
+    row: dict[str, Any] = {"mean": rounded(100 * mean), "interval": "one repeat"}
     if low is not None and high is not None:
-        row |= {"low": _round(100 * low), "high": _round(100 * high)}
+        row |= {"low": rounded(100 * low), "high": rounded(100 * high)}
         row["interval"] = f"{100 * low:.1f} to {100 * high:.1f}"
     return row
 
 
-def _round(value: float) -> float:
+def rounded(value: float) -> float:
     """Four significant digits after scaling: enough for a screen, and it keeps pages small."""
     return float(f"{value:.5g}")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from dpgnn import methods
 from dpgnn.core.checks import one_of, require
 from dpgnn.core.storage import read_json
-from dpgnn.core.wording import count
+from dpgnn.core.wording import aligned, count
 from dpgnn.records.archive import RUNS, read_archive
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import load_runs
@@ -75,10 +75,7 @@ def _table(
             _cost(free, found[budgets[-1]]) if free and budgets[-1] in found else "–",
             _protects(first), ANSWERS_TO[first.answers],
         ])  # fmt: skip
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows
-    ]
+    lines = aligned(rows)
     if free:
         best = max(free, key=_score).label
         lines.append(f"accuracy in %; cost: points below {best} without privacy, at {names[-1]}")

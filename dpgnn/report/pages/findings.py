@@ -129,7 +129,7 @@ def _leaders(rankings: Sequence[Ranking]) -> list[str]:
 
 def _alone(group: Sequence[Ranking]) -> str:
     alone = grouped(group, lambda ranking: ranking.places[0].cell.marked_label)
-    where = {label: [_where(ranking, group) for ranking in here] for label, here in alone.items()}
+    where = {label: [_place(ranking, group) for ranking in here] for label, here in alone.items()}
     parts = [f"{label} stands alone on {listed(on)}" for label, on in where.items()]
     return f"{listed(parts)}, so nothing is ranked"
 
@@ -139,7 +139,7 @@ def _lead(group: Sequence[Ranking]) -> str:
     clear: dict[str, list[str]] = {}
     close, open_ = [], []
     for ranking in group:
-        where = _where(ranking, group)
+        where = _place(ranking, group)
         verdicts = {place.verdict for place in ranking.places[1:]}
         if ranking.places[0].clear_lead:
             clear.setdefault(ranking.places[0].cell.marked_label, []).append(where)
@@ -153,12 +153,6 @@ def _lead(group: Sequence[Ranking]) -> str:
     if open_:
         parts.append(f"not decided (one repeat) on {listed(open_)}")
     return "; ".join(parts)
-
-
-def _where(ranking: Ranking, group: Sequence[Ranking]) -> str:
-    """The data set, with its setting where a group has it in several."""
-    settings = {other.setting for other in group if other.dataset == ranking.dataset}
-    return ranking.dataset if len(settings) == 1 else f"{ranking.dataset} ({ranking.setting})"
 
 
 def _refused(refusals: Sequence[Refusal]) -> list[str]:
@@ -218,7 +212,10 @@ def _shortened(lines: Sequence[str]) -> list[str]:
 
 def _spread(group: Sequence[Difference]) -> str:
     """The difference on each data set if there are few, else their range; and how many are clear."""
-    means = [(item.test.mean if item.test else 0.0, _place(item, group), item) for item in group]
+    cells = [item.entry for item in group]
+    means = [
+        (item.test.mean if item.test else 0.0, _place(item.entry, cells), item) for item in group
+    ]
     verdicts = {item.verdict for item in group}
     if len(group) <= 4 and len(verdicts) == 1:
         parts = [f"{signed(100 * mean)} points on {place}" for mean, place, _ in means]
@@ -242,11 +239,10 @@ def _spread(group: Sequence[Difference]) -> str:
     )
 
 
-def _place(item: Difference, group: Sequence[Difference]) -> str:
+def _place(item: Ranking | Cell, group: Sequence[Ranking] | Sequence[Cell]) -> str:
     """The data set, with the setting where the group has several of it."""
-    dataset = item.entry.dataset
-    settings = {other.entry.setting for other in group if other.entry.dataset == dataset}
-    return dataset if len(settings) == 1 else f"{dataset} ({item.entry.setting})"
+    settings = {other.setting for other in group if other.dataset == item.dataset}
+    return item.dataset if len(settings) == 1 else f"{item.dataset} ({item.setting})"
 
 
 def _budget(item: Difference) -> str:

@@ -12,6 +12,7 @@ import yaml
 
 from dpgnn.core.checks import require
 from dpgnn.core.grouping import grouped
+from dpgnn.core.wording import count
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import PAPERS
@@ -200,17 +201,12 @@ def _compared(found: Sequence[Pair], claim: Mapping[str, Any]) -> tuple[str, str
     if not counted.total:
         return "no records", "not run."
     low, high = counted.repeats
-    graphs = count_graphs(len(counted.graphs))
+    graphs = count(len(counted.graphs), "graph")
     sound = "; sound" if any(pair.entry.mode == "sound" for pair in found) else ""
     return counted.outcome(claim.get("wanted", "ahead")), (
         f"{effect_words(counted)}; ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
         f"{graphs}, n {low if low == high else f'{low}-{high}'}{sound}."
     )
-
-
-def count_graphs(number: int) -> str:
-    """How many graphs, in words."""
-    return f"{number} graph{'s' if number > 1 else ''}"
 
 
 def effect_words(counted: Tally) -> str:
@@ -242,13 +238,13 @@ def _guarantee(results: StudyResults, entries: Sequence[str]) -> tuple[str, str]
     missing = "no finite ε known"
     parts = [(good, "proved as stated"), (larger, "a larger ε proved"), (none, missing)]
     told = ", ".join(f"{number} {words}" for number, words in parts if number)
-    graphs = count_graphs(len({row.dataset for row in rows}))
+    graphs = count(len({row.dataset for row in rows}), "graph")
     return said, f"Of {len(rows)} cells ({graphs}) {told}."
 
 
 def _attacked(attacked: Sequence[AttackResult], stated: Mapping[str, Any]) -> tuple[str, str]:
     """Counts of attacks with an AUC below one half, above it, or not significantly different from it."""
-    words, below, above, count, graphs = [], 0, 0, 0, set()
+    words, below, above, total, graphs = [], 0, 0, 0, set()
     for noise, name in (("frozen", "repeated"), ("fresh", "fresh")):
         here = [
             result
@@ -268,14 +264,14 @@ def _attacked(attacked: Sequence[AttackResult], stated: Mapping[str, Any]) -> tu
         words.append(
             f"{name} noise: below {less}, above {more} of {len(here)} ({min(aucs):.2f} to {max(aucs):.2f})"
         )
-        below, above, count = below + less, above + more, count + len(here)
+        below, above, total = below + less, above + more, total + len(here)
         graphs |= {result.dataset for result in here}
     if not words:
         return "no records", "not run."
-    said = "mixed" if below and above else "yes" if below == count else "in part" if below else "no"
+    said = "mixed" if below and above else "yes" if below == total else "in part" if below else "no"
     if not below and not above:
         said = "undecided"
-    return said, f"{'; '.join(words)}; {count_graphs(len(graphs))}.".capitalize()
+    return said, f"{'; '.join(words)}; {count(len(graphs), 'graph')}.".capitalize()
 
 
 def _p_value(auc: float, members: int, others: int) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpgnn.report.figures import vega
-from dpgnn.report.figures.charts import Chart
+from dpgnn.report.figures.charts import Chart, rounded
 from dpgnn.report.figures.figure_data import FEW
 from dpgnn.report.figures.style import Look, look_at, shifted
 from dpgnn.report.paper.figures import PaperFigure
@@ -59,7 +59,7 @@ def _lines(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
     if any(line.points for line in moving):
         groups.append(_moving(panel, moving, look, y))
     if panel.majority is not None:
-        groups.append(vega.majority(_round(panel.majority), y=y))
+        groups.append(vega.majority(rounded(panel.majority), y=y))
     return vega.spec(groups)
 
 
@@ -75,7 +75,7 @@ def _moving(
         for point in line.points:
             rows.append(_row(line, point))
             if dotted:
-                rows[-1]["at"] = _round(shifted(_position(point), shift, log=panel.x_log))
+                rows[-1]["at"] = rounded(shifted(_position(point), shift, log=panel.x_log))
     x: dict[str, Any] = {"field": "at" if dotted else "x", "type": "quantitative"}
     x["title"] = panel.x_title
     x["scale"] = {"type": "log", "base": 2} if panel.x_log else {"zero": False}
@@ -110,7 +110,7 @@ def _bars(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
     ]  # fmt: skip
     groups = [vega.group(rows, layers, vega.color(look))]
     if panel.majority is not None:
-        groups.append(vega.majority(_round(panel.majority), x=x))
+        groups.append(vega.majority(rounded(panel.majority), x=x))
     return vega.spec(groups)
 
 
@@ -145,12 +145,12 @@ def _cloud(panel: Panel, look: Mapping[str, Look]) -> dict[str, Any]:
 
 
 def _row(line: Line, point: PanelPoint) -> dict[str, Any]:
-    row: dict[str, Any] = {"entry": line.label, "x": _position(point), "mean": _round(point.mean)}
+    row: dict[str, Any] = {"entry": line.label, "x": _position(point), "mean": rounded(point.mean)}
     row |= {"n": point.n, "interval": "one repeat"}
     if point.row is not None:
         row["row"] = point.row
     if point.low is not None and point.high is not None:
-        row |= {"low": _round(point.low), "high": _round(point.high)}
+        row |= {"low": rounded(point.low), "high": rounded(point.high)}
         row["interval"] = f"{point.low:.1f} to {point.high:.1f}"
     return row
 
@@ -158,7 +158,3 @@ def _row(line: Line, point: PanelPoint) -> dict[str, Any]:
 def _position(point: PanelPoint) -> float:
     """x; a share of a budget is a round number but for its last digits."""
     return float(f"{point.x:.6g}")
-
-
-def _round(value: float) -> float:
-    return float(f"{value:.5g}")

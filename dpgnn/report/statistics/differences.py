@@ -103,18 +103,19 @@ def _soundness_pairs(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
 
 def differing_options(a: Cell, b: Cell) -> list[str]:
     """Dotted names of the options in which two entries differ, sorted."""
-    first, second = (_flat(cell.runs[0].record.entry.get("options", {})) for cell in (a, b))
+    first, second = (dotted(cell.runs[0].record.entry.get("options", {})) for cell in (a, b))
     return sorted(
         name for name in {*first, *second} if first.get(name, ...) != second.get(name, ...)
     )
 
 
-def _flat(options: Any, path: str = "") -> dict[str, Any]:
+def dotted(options: Any, path: str = "") -> dict[str, Any]:
+    """Nested options by their dotted names."""
     if not isinstance(options, Mapping):
         return {path: options}
     found: dict[str, Any] = {}
     for name, value in options.items():
-        found |= _flat(value, f"{path}.{name}" if path else str(name))
+        found |= dotted(value, f"{path}.{name}" if path else str(name))
     return found
 
 

@@ -10,6 +10,7 @@ Source: Schuirmann (1987), A comparison of the two one-sided tests procedure, J.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -139,11 +140,8 @@ def _needed(ours: Spread, stated: Spread, gap: float, resolution: float) -> int 
 
     if not decides(MOST_REPEATS):
         return None
-    low, high = first, MOST_REPEATS
-    while low < high:  # the width falls with the number of repeats
-        middle = (low + high) // 2
-        low, high = (low, middle) if decides(middle) else (middle + 1, high)
-    return low
+    # the width falls with the number of repeats
+    return first + bisect_left(range(first, MOST_REPEATS + 1), True, key=decides)
 
 
 def _half_width(ours: Spread, stated: Spread, n: int, resolution: float) -> float | None:

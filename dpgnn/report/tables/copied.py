@@ -17,6 +17,7 @@ from dpgnn.core.grouping import grouped
 from dpgnn.data.datasets import is_stand_in
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import StudyInfo
+from dpgnn.report.statistics.differences import dotted
 from dpgnn.report.statistics.statistics import judged, paired_test
 from dpgnn.report.tables.rows import Dataset, Entry, Epsilon, Label, Setting, Verdict
 from dpgnn.report.tables.table import Column, Table, columns_of, interval_text
@@ -211,21 +212,13 @@ def changed(
         stated, chosen: all options of the entry and of its point.
         points: of all points.
     """
-    before, others = _leaves(stated), [_leaves(options) for options in points]
+    before, others = dotted(stated), [dotted(options) for options in points]
     return {
         name: value
-        for name, value in _leaves(chosen).items()
+        for name, value in dotted(chosen).items()
         if (name not in before or before[name] != value)
         and any(name not in other or other[name] != value for other in others)
     }
-
-
-def _leaves(options: Mapping[str, Any], at: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in options.items():
-        inner = isinstance(value, Mapping)
-        found.update(_leaves(value, f"{at}{name}.") if inner else {f"{at}{name}": value})
-    return found
 
 
 def _copied_table(rows: Sequence[CopiedRow], info: StudyInfo) -> Table[CopiedRow]:
