@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpgnn.cli.flags import add_study
+from dpgnn.core.checks import printable
 
 
 def add_parser(subparsers: Any) -> None:
@@ -61,7 +62,7 @@ def _bundle(folder: Path, key: Path | None) -> int:
 
     found = []
     for check in verify(folder, key=key):
-        print(f"{check.state:11}  {check.what}: {check.note}")
+        print(f"{check.state:11}  {check.what}: {printable(check.note)}")
         found.append(check.state)
     wrong = found.count("wrong")
     said = f"{wrong} wrong" if wrong else "nothing wrong"

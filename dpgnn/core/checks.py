@@ -26,16 +26,16 @@ def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
         ValueError: always.
     """
     text = f"{name} must {rule}, got {shown(value)}" + (f"; {remedy}" if remedy else "")
-    raise ValueError(text if text.isprintable() else _printable(text))
+    raise ValueError(text if text.isprintable() else printable(text))
 
 
 def one_line(error: object) -> str:
     """A library's error message in one line of at most 200 characters."""
-    text = _printable(" ".join(str(error).split()))
+    text = printable(" ".join(str(error).split()))
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text with characters that end a line or change the writing direction replaced by their codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 

@@ -101,14 +101,29 @@ def _file_of(module: str) -> Path | None:
     if loaded is not None:
         file = getattr(loaded, "__file__", None)
     else:
-        try:
-            with _working_folder():
-                spec = importlib.util.find_spec(module)
-        except (ImportError, ValueError, AttributeError):
-            return None
-        file = None if spec is None else spec.origin
+        file = _unloaded(module)
     path = None if file is None else Path(file)
     return path if path is not None and path.suffix == ".py" and path.is_file() else None
+
+
+def _unloaded(module: str) -> str | None:
+    """Where a module that is not loaded lies; no package above it is run."""
+    first, *rest = module.split(".")
+    try:
+        with _working_folder():
+            spec = importlib.util.find_spec(
+                first
+            )  # of a part with a dot it would run what is above it
+    except (ImportError, ValueError, AttributeError):
+        return None
+    if spec is None or not rest:
+        return None if spec is None else spec.origin
+    for folder in spec.submodule_search_locations or ():
+        place = Path(folder).joinpath(*rest)
+        for file in (place / "__init__.py", place.with_suffix(".py")):
+            if file.is_file():
+                return str(file)
+    return None
 
 
 def exists(name: str) -> bool:

@@ -264,8 +264,8 @@ class Method:
         predict: (entry, fitted, graph, node_idx) -> Prediction: entry and fitted of the run, the evaluation
             graph, which is private, and node_idx: int64, shape (num_asked,).
         check: (entry, path) -> raises ValueError where options, mode and unit do not go together.
-        check_graph: (entry, graph) -> raises ValueError where the graph's public sizes do not fit the entry,
-            before a run begins.
+        check_sizes: (entry, facts) -> raises ValueError where the public sizes do not fit the entry, before a
+            run begins.
         fixed_sizes: entry -> whether it takes its data set's own numbers of features and classes alone, so
             that graphs of an audit must have them.
         outside_code: entry -> hash of code outside the package that it runs, "" for none; None where no
@@ -313,7 +313,7 @@ class Method:
     sampler: Callable[[Entry], SamplerSpec | None] = lambda entry: None
     prepare: Callable[[Graph, Split, SamplerSpec, np.random.Generator], Prepared] | None = None
     check: Callable[[Entry, str], None] | None = None
-    check_graph: Callable[[Entry, Graph], None] = lambda entry, graph: None
+    check_sizes: Callable[[Entry, Facts], None] = lambda entry, facts: None
     fixed_sizes: Callable[[Entry], bool] = lambda entry: False
     outside_code: Callable[[Entry], str] | None = None
     example: Mapping[str, Any] = field(default_factory=dict)

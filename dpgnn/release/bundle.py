@@ -89,9 +89,7 @@ def _save(model: Released, folder: Path, key: Path | None) -> Path:
 
 def _write(model: Released, folder: Path, key: Path | None) -> None:
     """All files; the certificate is last, because nobody reads a folder without it."""
-    _write_tensors(
-        folder / STATE, model.state, note={"released": str(model.record.entry["method"])}
-    )
+    _write_tensors(folder / STATE, model.state, note=note_for(model))
     if model.kept:
         _write_tensors(folder / OWN_ROWS, model.kept, owner_only=True)
     listed = [STATE, *CARDS]
@@ -290,6 +288,23 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except SafetensorError as error:
         fail(str(path), "hold tensors", str(error)[:80])
+
+
+def note_for(model: Released) -> dict[str, str]:
+    """The metadata of a model's file of tensors."""
+    return {"released": str(model.record.entry["method"])}
+
+
+def note_of(path: Path) -> dict[str, str]:
+    """The metadata of a file of tensors.
+
+    Args:
+        path: of a safetensors file.
+    """
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return dict(file.metadata() or {})
 
 
 def _write_tensors(

@@ -14,10 +14,10 @@ import numpy as np
 from dpgnn.accountants.events import BestOf, Event, parts
 from dpgnn.release.recount import Floats, Profile, distributions, gaussian, recount
 
-# epsilons at which the odds of losing are looked at; every one of them gives a bound
-MOVES = np.linspace(0.0, 20.0, 2001)
+# epsilons at which the odds of losing are looked at, closer near zero; every one of them gives a bound
+MOVES = np.union1d(np.linspace(0.0, 20.0, 2001), np.geomspace(1e-5, 1.0, 2001))
 # epsilons of one run
-PLACES = np.linspace(-20.0, 100.0, 48_001)
+PLACES = np.union1d(np.linspace(-20.0, 100.0, 48_001), np.linspace(-0.5, 0.5, 20_001))
 
 
 def recount_any(event: Event[Any], delta: float) -> float:

@@ -14,13 +14,14 @@ from dpgnn.accountants import composition
 from dpgnn.accountants.claims import Arithmetic, Claim
 from dpgnn.accountants.events import Event, compose_all
 from dpgnn.accountants.plan import Budget, Plan
-from dpgnn.core.checks import fail, one_line, require
+from dpgnn.core.checks import fail, one_line, printable, require
 from dpgnn.core.storage import canonical_json
 from dpgnn.records.schema import claim_of, event_from, plan_of
 from dpgnn.release import bundle
 from dpgnn.release.audience import audience
 from dpgnn.release.card import html_card, markdown_card
 from dpgnn.release.certificate import certificate_of, signed_bytes
+from dpgnn.release.expected import trained
 from dpgnn.release.load import load
 from dpgnn.release.model import Model
 from dpgnn.release.recount import pure_epsilon
@@ -150,10 +151,15 @@ def _tensors(model: Model) -> Check:
         return Check(what="tensors", state="ok", note=f"only those that the method makes: {names}")
     if not model.record.claims:
         return Check(what="tensors", state="not checked", note="no claim says what may be let out")
-    own = model.record.entry["options"].get("module")
-    who = OWN_CODE if own else f"{model.entry.method}, which states none,"
-    note = f"only {who} knows its tensors: {names}"
+    who = OWN_CODE if _module_of(model) else f"{model.entry.method}, which states none,"
+    note = f"only {who} knows its tensors: {printable(names)}"
     return Check(what="tensors", state="not checked", note=note)
+
+
+def _module_of(model: Model) -> str:
+    """The name of the user's own network, of a chosen candidate too; "" where it has none."""
+    entry, _ = trained(model.entry, model.state)
+    return str(getattr(entry.options, "module", ""))
 
 
 def _answers(model: Model) -> Check:
@@ -174,7 +180,7 @@ def _network(model: Model) -> Check:
     """Check that the tensors form a working network, on a graph with zero features."""
     if model.knows_nodes:
         return Check(what="network", state="not checked", note="its answers need nodes of the fit")
-    if model.record.entry["options"].get("module"):
+    if _module_of(model):
         note = "its network is the owner's own code, which is not run here"
         return Check(what="network", state="not checked", note=note)
     import torch
@@ -198,6 +204,8 @@ def _words(folder: Path, model: Model, stated: dict[str, Any]) -> Check:
     for name, text in zip(bundle.CARDS, (markdown_card(model), html_card(model)), strict=True):
         same = (folder / name).read_text(encoding="utf-8") == text
         require(same, name, "follow from the record", "other words")
+    told = bundle.note_of(folder / bundle.STATE)
+    require(told == bundle.note_for(model), bundle.STATE, "have no other metadata", told)
     return Check(what="words", state="ok", note="cards and certificate say what the record says")
 
 

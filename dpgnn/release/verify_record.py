@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from dpgnn.accountants.population import reads_population
 from dpgnn.core.checks import one_of, require
-from dpgnn.methods.entry import MODES
+from dpgnn.methods.entry import MODES, Entry
 
 if TYPE_CHECKING:
     from dpgnn.release.released import Released
@@ -19,13 +21,21 @@ TOLERANCE = 1e-6
 # what their names say
 MOST_NODES, MOST_COLUMNS = 10**10, 10**7
 MOST = {"layers": 10_000, "hops": 10_000, "steps": 10**7, "epochs": 10**7}
+# fields of a record's parts; others could carry anything
+PARTS = {
+    "entry": {*(field.name for field in fields(Entry)), "title"},
+    "budget": {"target_epsilon", "delta", "spent_epsilon"},
+    "randomness": {"kind", "root_seed"},
+}
 VERSION = r"[A-Za-z0-9_.+-]{1,80}"
 
 
 def check_record(model: Released) -> None:
-    """Check that repeated facts of a record agree, and that a release records no seed.
+    """Check that its method runs the entry, that repeated facts agree, and that a release records no seed.
 
-    Guarantee: every text of the record that a card shows is the method's own or one word of plain characters.
+    Guarantee: what `fit` refuses is refused here, such as a unit that the method has no proof for, or options
+    that no proof covers; no code of a user is run. Every text of the record that a card shows is the method's
+    own or one word of plain characters.
 
     Args:
         model: of a bundle.
@@ -34,6 +44,9 @@ def check_record(model: Released) -> None:
         ValueError: a fact is wrong, too large, or says something else elsewhere; names it.
     """
     record, key = model.record, model.record.key
+    for part, names in PARTS.items():
+        there = set(getattr(record, part))
+        require(there == names, part, f"have the fields {sorted(names)}", sorted(there))
     same("status", "ok", record.status)
     same("reason", "", record.reason)
     same("entry of the key", record.entry["name"], key["entry"])
@@ -49,6 +62,7 @@ def check_record(model: Released) -> None:
     for name in ("study", "dataset", "setting"):
         require(isinstance(key[name], str) and key[name] != "", name, "be a text", key[name])
     _check_sizes(model)
+    _check_lawful(model)
     require(isinstance(key["repeat"], int) and key["repeat"] >= 0, "repeat", "be >= 0", key)
     for name in ("config_sha256", "code_sha256"):
         known = re.fullmatch("[0-9a-f]{64}", getattr(record, name))
@@ -61,6 +75,32 @@ def check_record(model: Released) -> None:
         require(len(ids) == len(board), "ids", f"name the {len(board)} nodes of the fit", len(ids))
     if model.claim.is_release:
         same("root_seed of a release", None, record.randomness.get("root_seed"))
+
+
+def _check_lawful(model: Released) -> None:
+    """Refuse what no fit makes: an entry that its method does not run, a population that no plan reads."""
+    entry, facts = model.entry, model.facts
+    model.method.check_entry(_found_elsewhere(entry), "entry")
+    reads = reads_population(entry.mode, entry.privacy_unit, entry.relation)
+    rule = f"be counted under {entry.privacy_unit} / {entry.relation} in mode {entry.mode}"
+    require(reads or not facts.declared, "population", rule, "declared numbers")
+    rule = f"be at most {facts.num_nodes}, the number of nodes"
+    require(facts.num_train <= facts.num_nodes, "num_train", rule, facts.num_train)
+    scores = model.record.metrics.get("test", {})
+    for name in ("accuracy", "num_nodes") if scores else ():
+        plain = isinstance(scores.get(name), (int, float))
+        require(plain, f"test {name}", "be a number", scores.get(name))
+
+
+def _found_elsewhere(entry: Entry) -> Entry:
+    """The entry whose module, if it has one, need not be found here: it is its owner's."""
+    options: Any = entry.options
+    if entry.method == "selected" and options.base_options.get("module"):
+        given = {**options.base_options, "module_given": "elsewhere"}
+        return replace(entry, options=replace(options, base_options=given))
+    if getattr(options, "module", ""):
+        return replace(entry, options=replace(options, module_given="elsewhere"))
+    return entry
 
 
 def _check_sizes(model: Released) -> None:

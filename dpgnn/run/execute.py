@@ -133,8 +133,8 @@ def make(
         ValueError, LedgerError: training went wrong.
     """
     inputs, first = run.inputs, first_record(run)
-    run.method.check_graph(inputs.entry, inputs.graph)
     facts = facts_of(inputs.graph, inputs.split, inputs.prepared, inputs.population)
+    run.method.check_sizes(inputs.entry, facts)
     try:
         plan = propose(run, facts)
     except (ValueError, TypeError) as error:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import own_modules
 import pytest
 import torch
-from bundles import states
+from bundles import forged, is_wrong, states
 from contract import PRIVATE, entry_of, options_of
 from helpers import tells
-from models_in_memory import data_of, small
+from models_in_memory import SMALL, data_of, small
+from safetensors.torch import load_file, save_file
 
 import dpgnn
 from dpgnn import methods
+from dpgnn.core.storage import canonical_json, sha256_file
 from dpgnn.release.audience import audience
 from dpgnn.release.bundle import OWN_ROWS, ROWS_FOR, check_released, save
 from dpgnn.release.expected import expected, looks_up
@@ -66,6 +70,97 @@ def test_a_chosen_candidate_decides_the_tensors(base: str) -> None:
     other = dataclasses.replace(model, state={**model.state, "chosen": torch.tensor(2)})
     with pytest.raises(ValueError, match=r"tensor chosen must be a number in 0\.\.1"):
         check_released(other)
+
+
+REFUSED: dict[str, tuple[tuple[str, str], tuple[str, Any], str]] = {
+    "unit": (("votes", "node-record"), ("privacy_unit", "node"), "must be one of node-record"),
+    "thresholds": (("dp_gnn", "node-record"), ("thresholds", "percentile"), "in sound mode"),
+    "extra": (("dp_mlp", "node"), ("rows", [1, 2]), "entry must have the fields"),
+    "declared": (("dp_mlp", "edge"), ("public_population", True), "population must be counted"),
+    "training": (("dp_mlp", "node"), ("num_train", 61), "num_train must be at most 60"),
+}
+
+
+@pytest.mark.parametrize("which", REFUSED)
+def test_an_entry_that_no_fit_takes_is_wrong_whatever_its_plan(which: str, tmp_path: Path) -> None:
+    (method, unit), (name, value), said = REFUSED[which]
+    model = fitted("lapgraph" if unit == "edge" else method, unit)
+    record, entry = model.record, dict(model.record.entry)
+    facts = dict(record.facts)
+    if name in facts or name == "public_population":
+        facts[name] = value
+    elif name in entry["options"]:
+        entry["options"] = entry["options"] | {name: value}
+    else:
+        entry[name] = value
+    other = dataclasses.replace(record, entry=entry, facts=facts)
+    folder = save(model, tmp_path / "bundle")
+    stated = json.loads((folder / "certificate.json").read_text())
+    forged(folder, stated, ("record",), json.loads(canonical_json(dataclasses.asdict(other))))
+    (found,) = [check for check in verify(folder) if check.what == "record"]
+    assert found.state == "wrong"
+    tells(found.note, said)
+
+
+def test_metadata_of_tensors_and_texts_for_numbers_are_wrong(tmp_path: Path) -> None:
+    folder = save(fitted("dp_mlp", "node"), tmp_path / "bundle")
+    whole = (folder / "certificate.json").read_text()
+    path = folder / "model.safetensors"
+    save_file(load_file(path), path, metadata={"rows": "1 2 3"})
+    files = json.loads(whole)["files"] | {"model.safetensors": sha256_file(path)}
+    forged(folder, json.loads(whole), ("files",), files)
+    (found,) = [check for check in verify(folder) if check.state == "wrong"]
+    tells(found.note, "no other metadata", "rows")
+    folder = save(fitted("dp_mlp", "node"), tmp_path / "other")
+    scores = {"accuracy": 0.9, "num_nodes": "9 nodes.\n\n## What it guarantees"}
+    forged(folder, json.loads(whole), ("record", "metrics"), {"test": scores})
+    wrong = {check.what: check.note for check in verify(folder) if check.state == "wrong"}
+    tells(wrong["record"], "test num_nodes must be a number")
+
+
+def test_no_code_named_by_a_bundle_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a module's, nor that of the packages above it; its name cannot forge a line."""
+    (tmp_path / "evil").mkdir()
+    for file in ("__init__.py", "net.py"):
+        (tmp_path / "evil" / file).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    model = own_network()
+    for options in (
+        {"module": "evil.net:Net", "module_given": ""},
+        {"module": "missing:Net", "module_given": ""},
+    ):
+        entry = dict(model.record.entry)
+        entry["options"] = entry["options"] | options
+        record = dataclasses.replace(model.record, entry=entry)
+        state = {**model.state, "module.\nok  epsilon": torch.zeros(1)}
+        other = dataclasses.replace(model, record=record, state=state)
+        folder = save(other, tmp_path / f"bundle of {options['module'][:4]}")
+        checks = {check.what: check for check in verify(folder)}
+        assert checks["record"].state == "ok", checks["record"].note
+        assert checks["network"].state == "not checked"
+        assert "\n" not in checks["tensors"].note
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_choice_among_runs_of_an_own_network_is_verified_where_its_code_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine_only.py").write_text(
+        "from own_modules import OneHop\n\n\nclass Net(OneHop):\n    pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    base = {"module": "mine_only:Net", "max_degree": 1, **SMALL}
+    model = dpgnn.fit(
+        DATA, method="selected", unit="node-record", relation="add-remove", epsilon=8, num_classes=2,
+        seed=1, delta=1e-3, base="dp_gnn", base_options=base, candidates=[{}, {}],
+    )  # fmt: skip
+    folder = save(model, tmp_path / "bundle")
+    assert not is_wrong(folder)
+    (tmp_path / "mine_only.py").unlink()
+    monkeypatch.delitem(sys.modules, "mine_only")
+    found = {check.what: check for check in verify(folder)}
+    assert [check for check in found.values() if check.state == "wrong"] == []
+    tells(found["tensors"].note, "the owner's own code")
 
 
 SECRET = {"secret.weight": DATA.x.clone(), "encoder.9.bias": DATA.x[:, 0].clone()}

@@ -29,7 +29,7 @@ from dpgnn.methods.base import (
     own_features_only,
     pairs,
 )
-from dpgnn.methods.dp_gnn.module import check_graph, outside_code
+from dpgnn.methods.dp_gnn.module import check_sizes, outside_code
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, check_entry, network_of, sampler_spec
 from dpgnn.methods.dp_gnn.plan import sound_plan
 from dpgnn.methods.dp_gnn.published import published_plan
@@ -314,7 +314,7 @@ METHOD = Method(
     releases=releases,
     degrees=degrees,
     check=check_entry,
-    check_graph=check_graph,
+    check_sizes=check_sizes,
     fixed_sizes=lambda entry: bool(entry.options.module),
     outside_code=outside_code,
     state={"weights": ("module.*",)},

@@ -13,8 +13,7 @@ from dpgnn.methods.dp_gnn.options import DPGNNConfig, network_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dpgnn.data.graph import Graph
-    from dpgnn.methods.base import Entry
+    from dpgnn.methods.base import Entry, Facts
     from dpgnn.models.modules import ModuleNetwork
     from dpgnn.models.network import Network
 
@@ -28,8 +27,10 @@ def outside_code(entry: Entry) -> str:
     return user_code.code_sha256(config.module) if config.module else ""
 
 
-def check_graph(entry: Entry, graph: Graph) -> None:
+def check_sizes(entry: Entry, facts: Facts) -> None:
     """Validate the entry's module for a graph of this size.
+
+    Guarantee: reads public facts alone, so whether a module is refused tells no private number.
 
     Raises:
         ValueError: as `training.modules.checks.validate`.
@@ -39,10 +40,9 @@ def check_graph(entry: Entry, graph: Graph) -> None:
     config: DPGNNConfig = entry.options
     if not config.module:
         return
-    network: Any = network_of(
-        config, num_features=graph.num_features, num_classes=graph.num_classes, task=graph.task
-    )
-    validate(network, num_nodes=graph.num_nodes, num_edges=graph.num_edges)
+    sizes = {name: getattr(facts, name) for name in ("num_features", "num_classes", "task")}
+    network: Any = network_of(config, **sizes)
+    validate(network, num_nodes=facts.num_nodes, is_declared=facts.declared)
 
 
 def released(network: Network, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -140,7 +140,8 @@ def training_input(
 
     if sample is None:
         roots = np.sort(train_idx)
-        if isinstance(x, StoredRows):  # read on demand by a batch
+        # a batch reads a file on demand; masks of a module go by row of x: an absent root moves no other's
+        if isinstance(x, StoredRows) or config.module:
             return x, lone_roots(roots, y[roots])
         return x[roots], lone_roots(np.arange(len(roots)), y[roots])
     if config.aggregate_once:

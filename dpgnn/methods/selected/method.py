@@ -17,6 +17,7 @@ from dpgnn.methods.base import (
     Asked,
     Degrees,
     Entry,
+    Facts,
     Fitted,
     Method,
     PlannedRun,
@@ -82,10 +83,10 @@ def predict(entry: Entry, fitted: Fitted, graph: Graph, node_idx: np.ndarray) ->
     return base.predict(candidate, replace(fitted, state=state), base.sees(graph), node_idx)
 
 
-def check_graph(entry: Entry, graph: Graph) -> None:
-    """Check the graph's public sizes against every candidate."""
+def check_sizes(entry: Entry, facts: Facts) -> None:
+    """Check the public sizes against every candidate."""
     for candidate in candidates(entry):
-        base_of(entry).check_graph(candidate, graph)
+        base_of(entry).check_sizes(candidate, facts)
 
 
 def releases() -> tuple[Release[..., Any], ...]:
@@ -179,7 +180,7 @@ METHOD = Method(
     fit=fit,
     predict=predict,
     check=check,
-    check_graph=check_graph,
+    check_sizes=check_sizes,
     fixed_sizes=lambda entry: base_of(entry).fixed_sizes(candidates(entry)[0]),
     outside_code=outside_code,
     releases=releases,

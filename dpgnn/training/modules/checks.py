@@ -41,13 +41,14 @@ RANDOM_REMEDY = "leave it out, or use nn.Dropout, whose masks come from the stre
 
 
 def validate(
-    network: ModuleNetwork, *, num_nodes: int | None = None, num_edges: int | None = None
+    network: ModuleNetwork, *, num_nodes: int | None = None, is_declared: bool = False
 ) -> Choice:
     """Refuse a module whose root gradients would not be functions of their own trees.
 
     Args:
         network: the module.
-        num_nodes, num_edges: of the graph, to find tensors with a row for each; None: unknown.
+        num_nodes: public number of nodes, to find tensors with a row for each; None: unknown.
+        is_declared: whether that is a declared number, near which the graph's own may be.
 
     Returns:
         how its gradients will be computed.
@@ -56,7 +57,7 @@ def validate(
         ValueError: names the module, the layer, the rule and the remedy.
     """
     refuse_mixing(network.module, network.name)
-    refuse_data(network.module, network.name, {num_nodes, num_edges} - {None})
+    refuse_data(network.module, network.name, num_nodes, is_declared=is_declared)
     trees, x, _ = probe(network)
     module = copy.deepcopy(network.module).double().train()
     refuse_state_and_draws(module, network.name, trees, x)
@@ -88,20 +89,40 @@ def refuse_mixing(module: nn.Module, name: str) -> None:
             )  # fmt: skip
 
 
-def refuse_data(module: nn.Module, name: str, sizes: set[Any]) -> None:
-    """Refuse tensors with a row for every node or edge, in the module or read by its forward.
+def refuse_data(
+    module: nn.Module, name: str, num_nodes: int | None, *, is_declared: bool = False
+) -> None:
+    """Refuse tensors with a row for every node, and lists of edges, in the module or read by its forward.
+
+    Guarantee: private numbers, such as that of edges or the counted one beside a declared one, are not read:
+    a refusal would tell them.
 
     Raises:
         ValueError: names the tensor.
     """
     for where, value in _held(module, name):
+        if isinstance(value, nn.Parameter):
+            continue
         shape = tuple(value.shape)
-        found = sorted(set(shape) & {size for size in sizes if size > 1})
-        if found and not isinstance(value, nn.Parameter):
-            fail(
-                where, "hold nothing of the graph", f"shape {shape}",
-                f"{found[0]} is the number of nodes or edges, and forward may read its root's tree alone",
-            )  # fmt: skip
+        is_whole = not (
+            value.is_floating_point() if isinstance(value, Tensor) else value.dtype.kind == "f"
+        )
+        why = ""
+        if num_nodes is not None and any(_is_near(size, num_nodes, is_declared) for size in shape):
+            why = f"{num_nodes} is the number of nodes"
+        elif is_whole and len(shape) == 2 and shape[0] == 2 and shape[1] > 1:
+            why = "whole numbers in two rows are a list of edges"
+        if why:
+            remedy = f"{why}, and forward may read its root's tree alone"
+            fail(where, "hold nothing of the graph", f"shape {shape}", remedy)
+
+
+def _is_near(size: int, num_nodes: int, is_declared: bool) -> bool:
+    """Whether a size is that of the graph; a declared number may be rounded by a tenth."""
+    rounded = (
+        is_declared and min(size, num_nodes) >= 100 and abs(size - num_nodes) <= num_nodes / 10
+    )
+    return size > 1 and (size == num_nodes or rounded)
 
 
 def refuse_state_and_draws(module: nn.Module, name: str, trees: Trees, x: Tensor) -> None:

@@ -40,14 +40,32 @@ def refusal(module: nn.Module, **named: int) -> str:
         (own_modules.Holder(77), "With.layer.everyone must hold nothing of the graph"),
         (own_modules.ClassHolder(), "With.layer.everyone must hold nothing of the graph"),
         (own_modules.Defaults(), "everyone, which With.layer.forward reads must hold nothing"),
+        (own_modules.Arcs(), "With.layer.arcs must hold nothing of the graph, got 'shape (2, 5)'"),
         (own_modules.Reader(), "EVERYONE, which With.layer.forward reads must hold nothing"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
 )
 def test_what_mixes_roots_keeps_state_draws_or_holds_data(layer: nn.Module, says: str) -> None:
-    text = refusal(With(layer), num_nodes=77, num_edges=90)
+    text = refusal(With(layer), num_nodes=77)
     assert says in text
     assert ";" in text, "a remedy"
+
+
+@pytest.mark.parametrize(
+    ("size", "declared", "refused"),
+    [(500, True, True), (540, True, True), (560, True, False), (500, False, True), (501, False, False),
+     (9, True, False)],
+)  # fmt: skip
+def test_rows_of_about_a_declared_number_are_refused(
+    size: int, declared: bool, refused: bool
+) -> None:
+    module = With(own_modules.Holder(size))
+    asked = {"num_nodes": 500, "is_declared": declared}
+    if refused:
+        assert "500 is the number of nodes" in refusal(module, **asked)
+    else:
+        config = ModuleConfig(num_features=7, num_outputs=4, num_hops=1)
+        validate(ModuleNetwork(config, module), **asked)
 
 
 @pytest.mark.parametrize(
