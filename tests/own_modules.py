@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch_geometric.nn as pyg
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 DEGREES = torch.tensor([2, 5, 3, 1, 1])
 
@@ -251,3 +252,152 @@ class OfBatch(nn.Module):
         if self.what == "backward" and large and h.requires_grad:
             h.register_hook(lambda gradient: 2.0 * gradient)
         return self.out(h) * (2.0 if self.what == "size" and large else 1.0)
+
+
+class WritesInAnswers(nn.Module):
+    """Keeps a mean of rows when it answers; with `least`, only where there are many rows."""
+
+    def __init__(self, num_features: int, num_classes: int, least: int = 0) -> None:
+        super().__init__()
+        self.conv, self.out = pyg.SAGEConv(num_features, 6), nn.Linear(6, num_classes)
+        self.least = least
+        self.register_buffer("last", torch.zeros(6))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = torch.tanh(self.conv(x, edge_index))
+        if not self.training and len(x) > self.least:
+            self.last.copy_(h.detach().mean(0))
+        return self.out(h)
+
+
+class Frozen(nn.Module):
+    """A table that is not trained."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.table = nn.Embedding.from_pretrained(table)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.table.weight.sum()
+
+
+class BySize:
+    """Keeps degrees by the size of a tree."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[int, int], Tensor] = {}
+
+    def degrees(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        size = len(x), edge_index.shape[1]
+        if size not in self.kept:
+            self.kept[size] = torch.bincount(edge_index[1], minlength=len(x)).double()
+        return self.kept[size]
+
+
+class Remembers(nn.Module):
+    """Reads degrees that an object of its own keeps."""
+
+    def __init__(self, num_features: int = 7, num_classes: int = 4) -> None:
+        super().__init__()
+        self.inner, self.out = nn.Linear(num_features, 6), nn.Linear(6, num_classes)
+        self.memory = BySize()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.inner(x)
+        sums = h.index_add(0, edge_index[1], h[edge_index[0]])
+        scale = 1 / (1 + self.memory.degrees(x, edge_index).to(h.dtype))
+        return self.out(torch.tanh(sums * scale[:, None]))
+
+
+class Checkpointed(nn.Module):
+    """Computes a part again in the backward pass."""
+
+    def __init__(self, num_features: int = 7, num_classes: int = 4) -> None:
+        super().__init__()
+        self.conv, self.out = pyg.SAGEConv(num_features, 6), nn.Linear(6, num_classes)
+        self.part = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = torch.tanh(self.conv(x, edge_index))
+        h = checkpoint(self.part, h, use_reentrant=False)
+        return self.out(torch.dropout(torch.tanh(h), 0.3, self.training))[0]
+
+
+class Half(nn.Module):
+    """Computes in half precision inside forward."""
+
+    def __init__(self, num_features: int = 7, num_classes: int = 4) -> None:
+        super().__init__()
+        self.conv, self.out = pyg.SAGEConv(num_features, 6), nn.Linear(6, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.float16):
+            return self.out(torch.tanh(self.conv(x, edge_index)))
+
+
+class SkipsLoneRoots(nn.Module):
+    """Takes another course where there is no edge."""
+
+    def __init__(self, num_features: int = 7, num_classes: int = 4) -> None:
+        super().__init__()
+        self.near, self.own = nn.Linear(num_features, 6), nn.Linear(num_features, 6)
+        self.out = nn.Linear(6, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.own(x)
+        if edge_index.shape[1]:
+            h = h.index_add(0, edge_index[1], self.near(x[edge_index[0]]))
+        return self.out(torch.tanh(h))
+
+
+class DegreeTable(nn.Module):
+    """A row of a table for each degree; fails where a degree is larger."""
+
+    def __init__(self, num_features: int = 7, num_classes: int = 4) -> None:
+        super().__init__()
+        self.table, self.own = nn.Embedding(12, 6), nn.Linear(num_features, 6)
+        self.out = nn.Linear(6, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        degrees = torch.bincount(edge_index[1], minlength=len(x))
+        return self.out(torch.tanh(self.own(x) + self.table(degrees)))
+
+
+class DropsEdges(nn.Module):
+    """Draws from torch's generator where there are many edges, beside dropout."""
+
+    def __init__(self, num_features: int = 7, num_classes: int = 4) -> None:
+        super().__init__()
+        self.conv, self.out = pyg.SAGEConv(num_features, 6), nn.Linear(6, num_classes)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if self.training and len(x) > 9 and edge_index.shape[1] > 9:
+            edge_index = edge_index[:, torch.randperm(edge_index.shape[1])[:9]]
+        return self.out(self.dropout(torch.tanh(self.conv(x, edge_index)))[0])
+
+
+class Tied(nn.Module):
+    """One matrix under two names."""
+
+    def __init__(self, num_features: int = 7, num_classes: int = 4) -> None:
+        super().__init__()
+        self.first = nn.Linear(num_features, num_features)
+        self.second = nn.Linear(num_features, num_features)
+        self.second.weight = self.first.weight
+        self.out = nn.Linear(num_features, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.first(x)
+        return self.out(self.second(torch.tanh(h.index_add(0, edge_index[1], h[edge_index[0]]))))
+
+
+class Scaled(nn.Module):
+    """Answers times a number that is no tensor."""
+
+    def __init__(self, num_features: int, num_classes: int, factor: float) -> None:
+        super().__init__()
+        self.inner, self.factor = nn.Linear(num_features, num_classes), factor
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.factor * self.inner(x)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpgnn.core.paths import RELEASES
+from dpgnn.core.wording import count
 
 if TYPE_CHECKING:
     from dpgnn.run.ledger import GraphLedger, Release
@@ -89,12 +90,16 @@ def open_ledger(
 
 def _graphs_called(name: str, releases: Path) -> set[str]:
     """Keyed checksums of the graphs of that name with releases."""
-    from dpgnn.run.ledger import ENTRY, STAGED, GraphLedger
+    return set(_of_name(name, releases))
+
+
+def _of_name(name: str, releases: Path) -> list[str]:
+    """For each release of a graph of that name the graph's keyed checksum."""
+    from dpgnn.run.ledger import GraphLedger, entries
 
     ledger = GraphLedger(releases, "")
-    entries = (path for path in releases.rglob(ENTRY) if STAGED not in path.parts)
-    found = (ledger.signed(path) for path in entries)
-    return {values["graph"] for values in found if values["dataset"] == name}
+    found = (ledger.signed(path) for path in entries(releases))
+    return [values["graph"] for values in found if values["dataset"] == name]
 
 
 def lines(ledger: GraphLedger, name: str) -> list[str]:
@@ -103,7 +108,7 @@ def lines(ledger: GraphLedger, name: str) -> list[str]:
     from dpgnn.run.totals import budgets, notions_of, total
 
     found = ledger.releases()
-    text = [f"{name}: {len(found)} release{'s' * (len(found) != 1)} in {ledger.root}"]
+    text = [f"{name}: {count(len(found), 'release')} in {ledger.root}"]
     text += [_release_line(release) for release in found]
     for notion in notions_of(found):
         text.append(_total_line(total(found, notion)))
@@ -118,6 +123,12 @@ def lines(ledger: GraphLedger, name: str) -> list[str]:
                 if so_far > budget.epsilon
                 else ""
             )
+        )
+    others = [graph for graph in _of_name(Path(name).name, ledger.root) if graph != ledger.graph]
+    if others:
+        text.append(
+            f"not counted: {count(len(others), 'release')} of other graphs called {Path(name).name}, such as "
+            "an earlier state of this one; for who is in both, epsilons add up, and each has its own budgets"
         )
     for folder in without_entry(ledger.root):
         text.append(

@@ -117,10 +117,8 @@ class SplitConfig:
     @property
     def has_validation(self) -> bool:
         """Whether nodes are left for validation; of a publisher's split only its file tells, so True."""
-        sizes = {
-            "random": self.val_fraction, "clustered": self.val_fraction,
-            "per_class": self.num_val, "membership": 0,
-        }  # fmt: skip
+        share = self.val_fraction
+        sizes = {"random": share, "clustered": share, "per_class": self.num_val, "membership": 0}
         return sizes.get(self.kind, 1) > 0
 
     @property

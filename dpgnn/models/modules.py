@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # modules given in memory, by the hash in their entries
 _GIVEN: dict[str, nn.Module] = {}
+PLAIN = (int, float, str, bool, tuple, type(None))
 REMEDY = (
     "forward takes (x, edge_index) of one tree, row 0 its root, and returns a row of logits a node"
 )
@@ -72,10 +73,16 @@ class ModuleNetwork(Network):
         self.config = config  # type: ignore[assignment]
         self.operations = []
         self.module, self._made_by = module, made_by
-        self._shapes = {
-            name: tuple(value.shape)
-            for name, value in module.named_parameters()
-            if value.requires_grad
+        trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self._shapes = {name: tuple(value.shape) for name, value in trained.items()}
+        # as they are before anything private is read: a forward may write into the module's own
+        known = {
+            id(value) for value in trained.values()
+        }  # also by another name, where weights are tied
+        self._rest = {
+            name: value.detach().clone()
+            for name, value in module.state_dict(keep_vars=True).items()
+            if id(value) not in known
         }
 
     @property
@@ -115,15 +122,13 @@ class ModuleNetwork(Network):
         return torch.cat([named[name].detach().reshape(-1) for name in self.shapes]).to(dtype)
 
     def rest(self) -> dict[str, Tensor]:
-        """Frozen tensors and buffers, which are public and released with the weights."""
-        return {
-            name: value.detach().clone()
-            for name, value in self.module.state_dict().items()
-            if name not in self.shapes
-        }
+        """Frozen tensors and buffers as the module came, which are public and released with the weights."""
+        return {name: value.clone() for name, value in self._rest.items()}
 
     def answer(self, state: Mapping[str, Tensor], x: Tensor, edge_index: Tensor) -> Tensor:
         """The output of the module in evaluation mode.
+
+        Guarantee: forward gets copies; nothing that it writes stays in weights, released tensors or features.
 
         Args:
             state: trained tensors by name; others stay the module's own.
@@ -135,7 +140,8 @@ class ModuleNetwork(Network):
         """
         self.module.eval()
         with torch.no_grad():
-            return call(self.module, dict(state), x, edge_index, self.name)
+            copied = {name: value.clone() for name, value in {**self._rest, **state}.items()}
+            return call(self.module, copied, x.clone(), edge_index, self.name)
 
     def gives_rows(self, size: int, out: Tensor) -> bool:
         """Whether forward returned a row for each of `size` nodes, not only the root's.
@@ -219,11 +225,14 @@ def given(module: nn.Module) -> str:
     """Keep a copy of a module in this process under its hash.
 
     Returns:
-        sha256 of class, tensors and printed form.
+        sha256 of class, tensors, printed form and plain attributes.
     """
     check_module(module, type(module).__name__)
     kept = copy.deepcopy(module)
     content = hashlib.sha256(f"{name_of(module)} {module!r}".encode())
+    for path, part in kept.named_modules():
+        plain = {k: v for k, v in vars(part).items() if isinstance(v, PLAIN) and k != "training"}
+        content.update(f" {path} {sorted(plain.items())!r}".encode())
     for path, value in kept.state_dict().items():
         content.update(f" {path} {value.dtype} {tuple(value.shape)} ".encode())
         content.update(value.detach().contiguous().cpu().numpy().tobytes())
@@ -279,14 +288,24 @@ def module_network(
     sizes |= dict.fromkeys(("num_classes", "num_outputs", "out_channels"), config.num_outputs)
     stated = {key: value for key, value in sizes.items() if key in takes} | dict(options)
 
-    def make(rng: np.random.Generator) -> nn.Module:
+    make = _Make(name=name, kind=kind, stated=stated)
+    return ModuleNetwork(config, make(np.random.default_rng(0)), make)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Make:
+    """Makes a module of a class; a worker process gets it by its name."""
+
+    name: str
+    kind: type[nn.Module]
+    stated: Mapping[str, Any]
+
+    def __call__(self, rng: np.random.Generator) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(2**63)))
             try:
-                module: nn.Module = kind(**stated)
+                return self.kind(**self.stated)
             except Exception as error:
                 why = f"{type(error).__name__}: {one_line(error)}"
-                fail(f"module_options of {name}", "be arguments of the class", stated, why)
-        return module
-
-    return ModuleNetwork(config, make(np.random.default_rng(0)), make)
+                where = f"module_options of {self.name}"
+                fail(where, "be arguments of the class", self.stated, why)

@@ -291,7 +291,11 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def note_for(model: Released) -> dict[str, str]:
-    """The metadata of a model's file of tensors."""
+    """The metadata of a model's file of tensors.
+
+    Args:
+        model: to be saved, or loaded from a bundle.
+    """
     return {"released": str(model.record.entry["method"])}
 
 

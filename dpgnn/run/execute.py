@@ -17,7 +17,14 @@ from dpgnn.accountants.plan import Ledger, Plan
 from dpgnn.core.storage import Store
 from dpgnn.methods.base import Context, Facts, Fitted, Method, PlannedRun, facts_of
 from dpgnn.records.schema import Record, claim_of, plan_of
-from dpgnn.run.finished import check_not_released, copy_run, find_copy, keep_copy, write_fingerprint
+from dpgnn.run.finished import (
+    check_counted,
+    check_not_released,
+    copy_run,
+    find_copy,
+    keep_copy,
+    write_fingerprint,
+)
 from dpgnn.run.method_checks import check_answer, check_fitted
 from dpgnn.run.plan import propose, with_caveats
 from dpgnn.run.record import Clock, budget_of, first_record, identified, write_run
@@ -85,6 +92,7 @@ def _release(
             check_not_released(place.folder)
             kept = find_copy(place.staged, run.fingerprint)
             if kept is None:  # an interrupted release is never complete
+                check_counted(out, place.ledger.root)
                 made = make(run, work, clock, lambda plan: place.begin(plan, run.inputs))
                 used = clock.resources(run.inputs.performance) | made.resources
                 if made.fitted is None:

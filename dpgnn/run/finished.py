@@ -11,6 +11,7 @@ from dpgnn.core.checks import fail
 from dpgnn.core.checksums import check
 from dpgnn.core.storage import DamagedFileError, atomic_write, read_json, write_json
 from dpgnn.records.schema import Record, read_record
+from dpgnn.run.ledger import entries
 from dpgnn.run.record import OWN_ROWS, RUN_FILES
 
 # beside a copy, and written after it: hash of its configuration, code and inputs
@@ -40,6 +41,32 @@ def find_copy(folder: Path | None, fingerprint: str, *, only: bool = False) -> R
         if only:
             raise
         return None
+
+
+def check_counted(out: Path, releases: Path) -> None:
+    """Refuse to make and replace a release that the ledgers of `releases` do not count.
+
+    Args:
+        out: the run's folder in the results.
+        releases: where releases are kept.
+
+    Raises:
+        ValueError: `out` holds a release that lies nowhere among the releases.
+    """
+    path = out / RUN_FILES[-1]
+    earlier = read_record(path) if path.exists() else None
+    if earlier is None or not earlier.claims or earlier.randomness["kind"] != "release":
+        return
+    kept = (entry.parent / RUN_FILES[-1] for entry in entries(releases))
+    if earlier.status != "ok" or any(
+        other.exists() and other.read_bytes() == path.read_bytes() for other in kept
+    ):
+        return
+    remedy = (
+        "name the folder of releases that has it (--releases), or move the results away; another release "
+        "adds its epsilon to it"
+    )
+    fail("results of a private run", f"be copies of releases in {releases}", str(out), remedy)
 
 
 def check_not_released(folder: Path) -> None:

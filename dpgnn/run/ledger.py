@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpgnn.accountants.plan import Plan
 
 ENTRY, KEY = "ledger.json", "ledger.key"
-STAGED = ".staged"
+STAGED, BUDGETS = ".staged", "budgets"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +91,9 @@ class GraphLedger:
         """
         path = self.root / KEY
         if not path.exists():
-            if next(_entries(self.root), None) is not None:
+            if [*entries(self.root), *(self.root / BUDGETS).glob("*.json")]:
                 raise DamagedFileError(
-                    f"{path} must be there, got none; put back the one that the entries in "
+                    f"{path} must be there, got none; put back the one that the entries and budgets in "
                     f"{self.root} were made with"
                 )
             make_private(self.root, self.root)
@@ -125,7 +125,7 @@ class GraphLedger:
         Raises:
             DamagedFileError: an entry of any graph was changed.
         """
-        known = [(self.signed(path)["graph"], path.parent) for path in _entries(self.root)]
+        known = [(self.signed(path)["graph"], path.parent) for path in entries(self.root)]
         found = [self.read(folder) for graph, folder in known if graph == self.graph]
         return sorted(found, key=lambda release: (release.when, release.name))
 
@@ -165,13 +165,41 @@ class GraphLedger:
 
 def without_entry(root: Path) -> list[Path]:
     """Releases that no ledger counts, made by versions without ledgers."""
-    records = (path.parent for path in root.rglob("record.json") if STAGED not in path.parts)
+    records = (path.parent for path in _files(root, "record.json"))
     found = sorted(folder for folder in records if not (folder / ENTRY).exists())
     return [folder for folder in found if read_json(folder / "record.json").get("claims")]
 
 
-def _entries(root: Path) -> Any:
-    return (path for path in sorted(root.rglob(ENTRY)) if STAGED not in path.parts)
+def entries(root: Path) -> list[Path]:
+    """The files of all entries, each once, sorted; also behind links to other places.
+
+    Args:
+        root: where releases are kept.
+
+    Raises:
+        OSError: a folder cannot be read, so what it holds would not be counted.
+    """
+    return _files(root, ENTRY)
+
+
+def _files(root: Path, name: str) -> list[Path]:
+    found: dict[Path, Path] = {}
+    seen: set[Path] = set()
+    for folder, inner, files in os.walk(root, followlinks=True, onerror=_fail):
+        place = Path(folder)
+        if place.resolve() in seen:  # links in a circle, or two to one place
+            inner.clear()
+            continue
+        seen.add(place.resolve())
+        inner[:] = sorted(other for other in inner if other != STAGED)
+        if name in files:
+            found.setdefault((place / name).resolve(), place / name)
+    return sorted(found.values())
+
+
+def _fail(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # nothing was released yet, or a run just moved
+        raise error
 
 
 def _make_once(path: Path) -> None:

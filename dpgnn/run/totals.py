@@ -15,12 +15,11 @@ from dpgnn.core import locks
 from dpgnn.core.checks import fail, open_probability, positive
 from dpgnn.core.storage import make_private
 from dpgnn.records.schema import event_from
-from dpgnn.run.ledger import GraphLedger, Release
+from dpgnn.run.ledger import BUDGETS, GraphLedger, Release
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BUDGETS = "budgets"
 # relative tolerance of recomputed numbers: another grid, or another order of sums
 ROUNDING = 1 + 1e-6
 
@@ -170,8 +169,11 @@ def _events(release: Release, claim: Claim) -> list[Event[Any]]:
     """The events of a release, if its claim counts exactly these.
 
     Raises:
-        ValueError, TypeError: an event has a type or relation that is not counted, or they exceed the claim.
+        ValueError, TypeError: an event has a type or relation that is not counted, they exceed the claim, or
+            they are another one's: a published plan has the publication's events beside what is proved.
     """
+    if claim != release.claims[0]:
+        raise ValueError(f"events of {release.name} are those of its first claim")
     known = [(event_from(m["event"]), m["population"]) for m in release.mechanisms]
     found = {population for _, population in known}
     named: list[str | None] = [name for name in ("train", "others") if name in found]

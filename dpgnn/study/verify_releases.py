@@ -15,7 +15,7 @@ from dpgnn.core.paths import RELEASES, Paths
 from dpgnn.core.storage import DamagedFileError, json_text, read_json
 from dpgnn.records.schema import read_record
 from dpgnn.run.finished import FINGERPRINT
-from dpgnn.run.ledger import ENTRY, KEY, STAGED, GraphLedger
+from dpgnn.run.ledger import BUDGETS, ENTRY, KEY, GraphLedger, entries
 from dpgnn.run.record import OWN_ROWS, RUN_FILES
 from dpgnn.run.specification import specify
 from dpgnn.study.inputs import inputs_of
@@ -132,16 +132,13 @@ def _ledgers(releases: Path) -> Iterator[Finding]:
     """The key, declared budgets, and entries of other releases in the same folder."""
     if not releases.exists():
         return
-    from dpgnn.run.totals import BUDGETS  # with the accountants
-
     group = Group(listed=releases / KEY, files=(releases / KEY,))
     key = releases / KEY
     if not key.exists():
         yield Finding(path=key, state="missing", group=group)
         return
     ledger = GraphLedger(releases, "")
-    entries = [path for path in sorted(releases.rglob(ENTRY)) if STAGED not in path.parts]
-    signed = {path: _is_signed(ledger, path) for path in entries}
+    signed = {path: _is_signed(ledger, path) for path in entries(releases)}
     signed |= {
         path: _is_signed(ledger, path) for path in sorted((releases / BUDGETS).glob("*.json"))
     }

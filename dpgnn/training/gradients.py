@@ -204,10 +204,16 @@ class RootGradients:
         still at most `clipping.total_norm`; a root whose rows nearly cancel is clipped more. Norms of
         `part_norms` are independent in the same way.
 
-        A root whose tree has more than `ROWS_OF_A_PRODUCT` rows adds nothing: its term is 0 by a public rule,
-        so no record decides whether there is a release. `max_list_size` or fewer hops keep trees small.
+        A root whose tree has more than `ROWS_OF_A_PRODUCT` rows (of a user's module: rows and edges), or on
+        which a user's module fails, adds nothing: its term is 0 by a public rule, so no record decides
+        whether there is a release. `max_list_size` or fewer hops keep trees small.
         """
-        self._is_small = np.diff(self.trees.row_ptr) <= ROWS_OF_A_PRODUCT
+        rows = np.diff(self.trees.row_ptr)
+        if self.path == "module":
+            # products over edges and nodes together
+            rows = rows + np.diff(self.trees.entry_ptr[self.trees.row_ptr])
+            self.module.of_release = True
+        self._is_small = rows <= ROWS_OF_A_PRODUCT
         self.chunk_rows = min(self.chunk_rows, ROWS_OF_A_PRODUCT)
         self._spread_share = SPREAD_SHARE
         if self.path == "compiled":

@@ -15,6 +15,7 @@ from models_in_memory import data_of, small
 
 import dpgnn
 from dpgnn.__main__ import main
+from dpgnn.cli.ledger import lines, open_ledger
 from dpgnn.release.from_run import own_ids
 
 
@@ -160,10 +161,12 @@ def test_studies_and_calls_share_one_ledger_and_its_budget(
     shutil.rmtree("results/graphs")
     assert main(["ledger", "mine"]) == 0
     assert capsys.readouterr().out == said
+    known = open_ledger("mine")
     assert main(["ledger", "other"]) == 1
     tells(capsys.readouterr().err, "releases", "'other'")
     other = small(seed=None, name="mine", releases="releases")
     assert other.claim.is_release
+    assert "not counted: 1 release of other graphs called mine" in "\n".join(lines(known, "mine"))
     assert main(["ledger", "mine"]) == 1
     tells(capsys.readouterr().err, "mine must be one", 2)
 

@@ -57,6 +57,33 @@ def test_the_claim_is_that_of_dp_gnn_and_names_what_is_public() -> None:
     }  # fmt: skip
 
 
+def test_what_forward_writes_in_answers_is_not_released() -> None:
+    """It is not seen on small trees: the mean over all rows of a private graph would be in the bundle."""
+    torch.manual_seed(3)
+    model = fit(own_modules.WritesInAnswers(WIDTH, 2, least=50))
+    assert torch.equal(model.state["module.last"], torch.zeros(6))
+    model.predict(DATA, [0, 1])
+    assert torch.equal(model.state["module.last"], torch.zeros(6))
+
+
+def test_tied_weights_are_released_once_and_answer() -> None:
+    torch.manual_seed(3)
+    model = fit(own_modules.Tied(WIDTH, 2))
+    assert "module.second.weight" not in model.state
+    assert model.predict(DATA, [0, 3]).probabilities.shape == (2, 2)
+
+
+def test_modules_that_differ_in_a_number_alone_are_two(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    first = own_modules.Scaled(WIDTH, 2, 0.1)
+    second = copy.deepcopy(first)
+    second.factor = 5.0
+    model = fit(first)
+    before = model.predict(DATA, [0, 3]).probabilities
+    assert fit(second).record.config_sha256 != model.record.config_sha256
+    assert np.array_equal(model.predict(DATA, [0, 3]).probabilities, before)
+
+
 def test_class_name_and_class_make_the_same_model_and_fill_in_the_sizes() -> None:
     by_name = fit("own_modules:GATv2", module_options={"hidden": 4})
     by_class = fit(own_modules.GATv2, module_options={"hidden": 4})

@@ -9,11 +9,12 @@ from helpers import two_community_graph
 
 from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.events import GaussianRelease
+from dpgnn.accountants.implications import Notion
 from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.core.storage import DamagedFileError
 from dpgnn.data.files.content import structure_hash
 from dpgnn.run.ledger import GraphLedger, release_of, without_entry
-from dpgnn.run.totals import budgets
+from dpgnn.run.totals import TotalBudget, budgets, declare
 
 GRAPH = two_community_graph()
 EVENT = GaussianRelease(relation="add-remove", noise_stddev=2.0, sensitivity=1.0)
@@ -85,6 +86,34 @@ def test_entries_without_their_key_are_no_empty_ledger(tmp_path: Path) -> None:
     (tmp_path / "ledger.key").unlink()
     with pytest.raises(DamagedFileError, match=r"ledger\.key must be there"):
         GraphLedger(tmp_path, "one").releases()
+
+
+def test_budgets_without_their_key_are_no_empty_ledger(tmp_path: Path) -> None:
+    node = Notion(privacy_unit="node", relation="add-remove")
+    declare(GraphLedger(tmp_path, "one"), TotalBudget(notion=node, epsilon=1.0, delta=1e-3))
+    (tmp_path / "ledger.key").unlink()
+    with pytest.raises(DamagedFileError, match="entries and budgets"):
+        budgets(GraphLedger(tmp_path, "one"))
+
+
+def test_entries_behind_links_are_counted_once_and_a_closed_folder_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "releases"
+    entered(root, "api/a", "one")
+    (root / "api").rename(tmp_path / "disk")
+    (root / "api").symlink_to(tmp_path / "disk")
+    (root / "again").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "circle").symlink_to(root)
+    assert len(GraphLedger(root, "one").releases()) == 1
+    assert without_entry(root) == []
+
+    def closed(path: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.scandir", closed)
+    with pytest.raises(PermissionError):
+        GraphLedger(root, "one").releases()
 
 
 def test_hidden_labels_splits_and_another_name_are_the_same_graph_and_edges_are_not() -> None:

@@ -51,6 +51,20 @@ def test_a_private_run_is_released_once(tmp_path: Path) -> None:
     assert [one.name for one in ledger.releases()] == [str(kept.relative_to(ledger.root))] * 2
 
 
+def test_a_release_whose_folder_of_releases_is_elsewhere_is_not_made_again(tmp_path: Path) -> None:
+    release(tmp_path, inputs_for())
+    model = tmp_path / "out" / "model.safetensors"
+    first = model.read_bytes()
+    (tmp_path / "releases").rename(tmp_path / "moved")
+    with pytest.raises(ValueError, match=r"must be copies of releases in .*releases, got"):
+        release(tmp_path, inputs_for())
+    assert model.read_bytes() == first
+    shutil.rmtree(tmp_path / "releases")
+    (tmp_path / "moved").rename(tmp_path / "releases")
+    release(tmp_path, inputs_for())
+    assert model.read_bytes() == first
+
+
 def test_a_damaged_release_is_named_and_no_second_one_is_made(tmp_path: Path) -> None:
     model = release(tmp_path, inputs_for()) / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-1] + b"x")
@@ -83,6 +97,7 @@ def test_a_whole_stage_is_released_as_it_is_and_a_damaged_one_made_again(tmp_pat
     release(tmp_path, inputs)
     assert (place.folder / "model.safetensors").read_bytes() == first
     place.folder.rename(place.staged)
+    shutil.rmtree(tmp_path / "out")
     (place.staged / "model.safetensors").write_bytes(first[:-1])
     release(tmp_path, inputs)
     assert (place.folder / "model.safetensors").read_bytes() != first
@@ -95,6 +110,7 @@ def test_a_budget_that_others_used_up_meanwhile_keeps_the_stage_back(tmp_path: P
     place = place_of(specify(inputs), tmp_path / "releases")
     release(tmp_path, inputs)
     place.folder.rename(place.staged)
+    shutil.rmtree(tmp_path / "out")
     declare(place.ledger, TotalBudget(notion=NODE, epsilon=4.5, delta=1e-3))
     release(tmp_path, inputs_for(key={**inputs.key, "repeat": 1}))
     with pytest.raises(

@@ -8,14 +8,18 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from contract import PRIVATE, entry_of, inputs_of
 
 from dpgnn.accountants import gdp
 from dpgnn.accountants.claims import Claim
 from dpgnn.accountants.events import GaussianRelease, LaplaceRelease
-from dpgnn.accountants.implications import Notion
+from dpgnn.accountants.implications import Notion, notion
 from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.core import locks
+from dpgnn.methods.base import facts_of
 from dpgnn.run.ledger import GraphLedger, Release, release_of
+from dpgnn.run.plan import propose, with_caveats
+from dpgnn.run.specification import specify
 from dpgnn.run.totals import (
     TotalBudget,
     budgets,
@@ -154,3 +158,22 @@ def test_a_budget_holds_for_all_releases_of_the_graph_and_is_declared_once(tmp_p
     assert [one.epsilon for one in budgets(ledger)] == [exact]
     check_budgets(ledger, gaussian(name="b"))
     assert budgets(other) == []
+
+
+PUBLISHED = [case for case in PRIVATE if case.values[1] == "published"]
+
+
+@pytest.mark.parametrize(("name", "mode", "support"), PUBLISHED)
+def test_a_published_release_costs_what_is_proved_of_it(name: str, mode: Any, support: Any) -> None:
+    """Its events are the publication's, which may come to far less; two cost twice that."""
+    entry = entry_of(name, mode, support)
+    run = specify(inputs_of(entry, randomness="release"))
+    facts = facts_of(run.inputs.graph, run.inputs.split, run.inputs.prepared, None)
+    plan = with_caveats(propose(run, facts), run, facts)
+    release = release_of("a", "two", name, plan)
+    for asked in {notion(claim) for claim in plan.claims}:
+        proved = [c.epsilon for c in plan.claims if c.status == "proved" and notion(c) == asked]
+        least = min(proved, default=math.inf)
+        if plan.claims[0].status != "proved":
+            assert total([release], asked).epsilon >= least * (1 - 1e-9)
+            assert total([release, release], asked).epsilon >= 2 * least * (1 - 1e-9)

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import random
-import types
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -19,13 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgnn.core.checks import fail, require
+from dpgnn.core.checks import fail, one_line, require
+from dpgnn.models.forward import per_root_loss
 from dpgnn.models.modules import ModuleNetwork, call
 from dpgnn.models.trees import Trees
 from dpgnn.training.modules.batches import tree_batch
-from dpgnn.training.modules.choice import Choice, choose
+from dpgnn.training.modules.choice import Choice, choose, formed
 from dpgnn.training.modules.engine import ModuleEngine
-from dpgnn.training.modules.gradients import Rows
+from dpgnn.training.modules.gradients import Rows, formed_by_loop
+from dpgnn.training.modules.held import refuse_data, refuse_state_and_draws, where_of
 from dpgnn.training.modules.masks import Masks, OneTree
 from dpgnn.training.modules.probes import CHUNK_ROWS, copies, moved, num_copies, probe
 
@@ -36,8 +35,6 @@ MIXING = {
     "GraphSizeNorm": "nn.LayerNorm", "PairNorm": "nn.LayerNorm", "MeanSubtractionNorm": "nn.LayerNorm",
     "DiffGroupNorm": "nn.LayerNorm", "HeteroLayerNorm": "nn.LayerNorm",
 }  # fmt: skip
-STATE_REMEDY = "a step must not change the module: compute it in each forward (cached=False)"
-RANDOM_REMEDY = "leave it out, or use nn.Dropout, whose masks come from the stream `dropout`"
 
 
 def validate(
@@ -59,13 +56,18 @@ def validate(
     refuse_mixing(network.module, network.name)
     refuse_data(network.module, network.name, num_nodes, is_declared=is_declared)
     trees, x, _ = probe(network)
-    module = copy.deepcopy(network.module).double().train()
-    refuse_state_and_draws(module, network.name, trees, x)
+    module = copy.deepcopy(network.module).double()
+    for probed in (probe(network), probe(network, crowded=True)):
+        for is_trained in (True, False):
+            refuse_state_and_draws(module.train(is_trained), network.name, *probed[:2])
     choice = choose(network)
+    refuse_other_weights(network)
     if choice.gives_rows:
+        module.train()
         refuse_neighbours(module, network.name, trees, x)
         refuse_places(module, network.name, *probe(network, crowded=True)[:2])
     refuse_dependence(network, choice)
+    refuse_failing(network, choice)
     return choice
 
 
@@ -83,69 +85,9 @@ def refuse_mixing(module: nn.Module, name: str) -> None:
             kind = type(part).__name__ + (" in mode graph" if whole else "")
             remedy = "LayerNorm(..., mode='node')" if whole else MIXING[found[0]]
             fail(
-                _where(name, path), "not mix roots", kind,
+                where_of(name, path), "not mix roots", kind,
                 f"its statistics are over the rows of many trees, so one record would change every gradient; "
                 f"use {remedy}, which treats each row independently",
-            )  # fmt: skip
-
-
-def refuse_data(
-    module: nn.Module, name: str, num_nodes: int | None, *, is_declared: bool = False
-) -> None:
-    """Refuse tensors with a row for every node, and lists of edges, in the module or read by its forward.
-
-    Guarantee: private numbers, such as that of edges or the counted one beside a declared one, are not read:
-    a refusal would tell them.
-
-    Raises:
-        ValueError: names the tensor.
-    """
-    for where, value in _held(module, name):
-        if isinstance(value, nn.Parameter):
-            continue
-        shape = tuple(value.shape)
-        is_whole = not (
-            value.is_floating_point() if isinstance(value, Tensor) else value.dtype.kind == "f"
-        )
-        why = ""
-        if num_nodes is not None and any(_is_near(size, num_nodes, is_declared) for size in shape):
-            why = f"{num_nodes} is the number of nodes"
-        elif is_whole and len(shape) == 2 and shape[0] == 2 and shape[1] > 1:
-            why = "whole numbers in two rows are a list of edges"
-        if why:
-            remedy = f"{why}, and forward may read its root's tree alone"
-            fail(where, "hold nothing of the graph", f"shape {shape}", remedy)
-
-
-def _is_near(size: int, num_nodes: int, is_declared: bool) -> bool:
-    """Whether a size is that of the graph; a declared number may be rounded by a tenth."""
-    rounded = (
-        is_declared and min(size, num_nodes) >= 100 and abs(size - num_nodes) <= num_nodes / 10
-    )
-    return size > 1 and (size == num_nodes or rounded)
-
-
-def refuse_state_and_draws(module: nn.Module, name: str, trees: Trees, x: Tensor) -> None:
-    """Refuse modules whose forward changes their values or draws from a global generator.
-
-    Raises:
-        ValueError: names the tensor or attribute, or the generator.
-    """
-    for root in range(trees.num_roots):
-        batch = tree_batch(trees, np.array([root]))
-        held, generators = _state(module, name), _generators()
-        with torch.no_grad(), OneTree(Masks()):
-            call(module, {}, x[batch.node], batch.edge_index, name)
-        after = _state(module, name)
-        for where in sorted(held.keys() | after.keys()):
-            same = held.get(where) == after.get(where)
-            require(
-                same, where, "not be written in forward", "another value after it", STATE_REMEDY
-            )
-        for generator, state in _generators().items():
-            require(
-                state == generators[generator], f"{name}.forward",
-                "not draw from a global generator", generator, RANDOM_REMEDY,
             )  # fmt: skip
 
 
@@ -202,9 +144,58 @@ def _require_same(
     moved = float((value - other).abs().max()) if value.numel() else 0.0
     kind = type(dict(module.named_modules())[path]).__name__
     require(
-        moved <= 1e-9 * max(1.0, float(value.abs().max())), _where(name, path),
+        moved <= 1e-9 * max(1.0, float(value.abs().max())), where_of(name, path),
         "compute a tree's rows from that tree alone", kind, remedy,
     )  # fmt: skip
+
+
+def refuse_other_weights(network: ModuleNetwork) -> None:
+    """Refuse modules whose backward pass reads other weights than forward, as by `torch.utils.checkpoint`.
+
+    Raises:
+        ValueError: the gradient by the engine is not that of a module that has these weights itself.
+    """
+    trees, x, y = probe(network)
+    named, engine = moved(network), copy.deepcopy(network.module).double().train()
+    own = copy.deepcopy(engine)
+    own.load_state_dict(named, strict=False)
+    trained = [value for key, value in own.named_parameters() if key in named]
+    for root in range(trees.num_roots):
+        batch, label = tree_batch(trees, np.array([root])), y[[root]]
+        rows = x[batch.node]
+        given = (network, engine, named, rows[None], batch.edge_index, label)
+        found, _ = formed_by_loop(*given, Masks(1), [0])
+        with OneTree(Masks(1), 0):
+            out = own(rows.clone(), batch.edge_index)
+        loss = per_root_loss(network, out.reshape(-1, out.shape[-1])[:1], label).sum()
+        grads = torch.autograd.grad(loss, trained, allow_unused=True)
+        for (key, value), grad in zip(found.items(), grads):
+            wanted = torch.zeros_like(value[0]) if grad is None else grad
+            apart = float((value[0] - wanted).abs().max()) if wanted.numel() else 0.0
+            require(
+                apart <= 1e-9 * max(1.0, float(wanted.abs().max())), f"{network.name}: the gradient of {key}",
+                "be that of the weights in forward", "another one",
+                "leave out torch.utils.checkpoint and hooks on gradients",
+            )  # fmt: skip
+
+
+def refuse_failing(network: ModuleNetwork, choice: Choice) -> None:
+    """Refuse modules that fail in float32, in which they are trained; in a release, who fails adds nothing.
+
+    Raises:
+        ValueError: forward or backward fails, or answers are not float32; names the module.
+    """
+    trees, x, y = probe(network, crowded=True)
+    engine = _engine(network, choice, trees, x.float(), y)
+    named = {key: value.float() for key, value in moved(network).items()}
+    for root in range(trees.num_roots):
+        try:
+            norms = engine.squared_norms(named, np.array([root]))
+        except Exception as error:
+            why, rule = f"{type(error).__name__}: {one_line(error)}", "be trained in float32"
+            fail(network.name, rule, why, "leave out autocast and half precision")
+        name, finite = f"{network.name}: the gradient in float32", bool(np.isfinite(norms).all())
+        require(finite, name, "be finite", "a value that is not")
 
 
 def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
@@ -219,31 +210,39 @@ def refuse_dependence(network: ModuleNetwork, choice: Choice) -> None:
     trees, x, y = probe(network)
     named = moved(network)
     watched, everyone = trees.num_roots - 1, np.arange(trees.num_roots)
-    found, again = [], {}
-    for scale in (0.0, 3.0):
-        rows, labels = x.clone(), y.clone()
-        first = int(trees.row_ptr[watched])
-        if scale:
-            rows[:first] = scale * (rows[:first].flip(0) - 0.3)
-            labels[:watched] = labels[:watched].flip(0)
-        source = trees if not scale else _rewired(trees, watched)
-        engine = ModuleEngine(
-            network, source, partial(torch.index_select, rows, 0), labels, torch.device("cpu"),
-            torch.float64, Masks(1), choice.way, max_rows=0,
-        )  # fmt: skip
-        gradients, _ = engine.gradients(named, everyone)
-        found.append({name: _of_root(each, watched) for name, each in gradients.items()})
-        if not scale:  # a second time, after all roots, to find values that were kept from them
-            once = {name: _whole(each) for name, each in gradients.items()}
-            second, _ = engine.gradients(named, everyone)
-            again = {name: torch.equal(once[name], _whole(each)) for name, each in second.items()}
-    for name, value in found[0].items():
+    first, found = int(trees.row_ptr[watched]), []
+    rows, labels = x.clone(), y.clone()
+    rows[:first] = 3.0 * (rows[:first].flip(0) - 0.3)
+    labels[:watched] = labels[:watched].flip(0)
+    for given in ((trees, x, y), (_rewired(trees, watched), rows, labels)):
+        engine = _engine(network, choice, *given)
+        each, _ = engine.gradients(named, everyone)
+        once = {name: _whole(one) for name, one in each.items()}
+        # a second time, after all roots, to find values that were kept from them
+        again, _ = engine.gradients(named, everyone)
+        repeats = {name: torch.equal(once[name], _whole(one)) for name, one in again.items()}
+        found.append((each, repeats))
+    alone, _ = _engine(network, choice, trees, x, y).gradients(named, np.array([watched]))
+    (each, repeats), (others, _) = found
+    for name, one in each.items():
+        like = torch.zeros(trees.num_roots, named[name].numel(), dtype=torch.float64)
+        own, together = formed(alone.get(name), like[:1])[0], formed(one, like)[watched]
+        close = float((own - together).abs().max()) <= 1e-9 * max(1.0, float(own.abs().max()))
+        same = torch.equal(_of_root(one, watched), _of_root(others[name], watched))
         require(
-            again[name] and torch.equal(value, found[1][name]),
-            f"{network.name}: the gradient of a root's {name}", "depend on its own tree alone",
-            "one that changes with another root's tree",
+            close and same and repeats[name], f"{network.name}: the gradient of a root's {name}",
+            "depend on its own tree alone", "one that changes with another root's tree",
             "look for hooks, caches and statistics that see several trees",
         )  # fmt: skip
+
+
+def _engine(
+    network: ModuleNetwork, choice: Choice, trees: Trees, x: Tensor, y: Tensor
+) -> ModuleEngine:
+    return ModuleEngine(
+        network, trees, partial(torch.index_select, x, 0), y, torch.device("cpu"), x.dtype, Masks(1),
+        choice.way, max_rows=0,
+    )  # fmt: skip
 
 
 def _whole(each: Rows | Tensor) -> Tensor:
@@ -293,91 +292,3 @@ def _outputs(module: nn.Module, name: str, batch: Any, x: Tensor) -> dict[str, T
         for handle in handles:
             handle.remove()
     return seen
-
-
-def _held(module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
-    """Tensors and arrays of all parts: in attributes, in their own classes, and in what forward reads."""
-    for path, part in module.named_modules():
-        where = _where(name, path)
-        for key, value in vars(part).items():
-            if key == "_modules":
-                continue
-            for inner, tensor in _arrays(value):
-                label = inner if key in ("_buffers", "_parameters") else key
-                yield f"{where}.{label}" if label else where, tensor
-        for kind in filter(_is_own, type(part).__mro__):
-            for key, value in vars(kind).items():
-                for _, tensor in _arrays(value):
-                    yield f"{where}.{key}", tensor
-        forward = getattr(type(part), "forward", None)
-        if _is_own(type(part)) and isinstance(forward, types.FunctionType):
-            for key, value in _read_by(forward):
-                for _, tensor in _arrays(value):
-                    yield f"{key}, which {where}.forward reads", tensor
-
-
-def _is_own(kind: type) -> bool:
-    """Whether a class is a user's, not one of a library's layers."""
-    return kind.__module__.split(".")[0] not in ("torch", "torch_geometric", "builtins")
-
-
-def _read_by(forward: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Globals, closures and default arguments of a function."""
-    code = forward.__code__
-    for key in code.co_names:
-        yield key, forward.__globals__.get(key)
-    for key, cell in zip(code.co_freevars, forward.__closure__ or ()):
-        yield key, cell.cell_contents
-    defaults, given = forward.__defaults__ or (), code.co_varnames[: code.co_argcount]
-    yield from zip(given[len(given) - len(defaults) :], defaults)
-    yield from (forward.__kwdefaults__ or {}).items()
-
-
-def _arrays(value: Any, depth: int = 3) -> Iterator[tuple[str, Any]]:
-    """Tensors and arrays in a value: itself, its items, attributes of a PyG `Data`."""
-    if isinstance(value, (Tensor, np.ndarray)):
-        yield "", value
-    elif depth and isinstance(value, dict):
-        for key, item in value.items():
-            for _, found in _arrays(item, depth - 1):
-                yield str(key), found
-    elif depth and isinstance(value, (list, tuple)):
-        for item in value:
-            for _, found in _arrays(item, depth - 1):
-                yield "", found
-    elif (
-        depth
-        and type(value).__module__.startswith("torch_geometric.data")
-        and hasattr(value, "to_dict")
-    ):
-        yield from _arrays(value.to_dict(), depth - 1)
-
-
-def _state(module: nn.Module, name: str) -> dict[str, bytes | str]:
-    """All values that could be kept between calls: contents of tensors, numbers and texts."""
-    found: dict[str, bytes | str] = {}
-    for where, value in _held(module, name):
-        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
-        found[where] = found.get(where, b"") + b"%d %s" % (array.size, array.tobytes())  # type: ignore[operator]
-    for path, part in module.named_modules():
-        for key, value in vars(part).items():
-            if isinstance(value, (int, float, str, bool)) and key != "training":
-                found[f"{_where(name, path)}.{key} "] = repr(value)
-            elif isinstance(value, (list, dict)) and not key.startswith("_") and len(value) < 10**4:
-                plain = all(isinstance(v, (int, float, str)) for v in list(value))
-                found[f"{_where(name, path)}.{key} "] = repr(value) if plain else str(len(value))
-    return found
-
-
-def _generators() -> dict[str, bytes]:
-    """States of the global generators."""
-    state: Any = np.random.get_state(legacy=False)  # noqa: NPY002 what others may draw from
-    return {
-        "torch's": torch.get_rng_state().numpy().tobytes(),
-        "numpy's": state["state"]["key"].tobytes() + repr(state["state"]["pos"]).encode(),
-        "Python's": repr(random.getstate()).encode(),
-    }
-
-
-def _where(name: str, path: str) -> str:
-    return f"{name}.{path}" if path else name

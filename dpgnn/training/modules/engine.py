@@ -25,7 +25,7 @@ from dpgnn.training.modules.gradients import (
     norms_of,
     row_gradients,
 )
-from dpgnn.training.modules.masks import Masks
+from dpgnn.training.modules.masks import Masks, own_draws
 from dpgnn.training.modules.probes import CHUNK_ROWS, largest_chunk
 
 # roots whose gradients are formed at once; vmap is fastest with chunks of 32 to 64
@@ -45,9 +45,12 @@ class ModuleEngine:
         masks: of dropout, from a named stream; None omits dropout.
         way: None chooses the fastest correct one.
         max_rows: of the largest chunk in which `rows` is tested; 0 tests it on a few trees.
+        of_release: a root on which forward fails adds nothing, and says nothing: whether there is a release,
+            and a message, would tell of its tree.
 
     Guarantee: a call of forward gets the trees of several roots only in chunks of at most as many rows and
-    edges as the module was tested with; a larger tree is alone.
+    edges as the module was tested with; a larger tree is alone. Global generators start from the same state
+    for each call.
     """
 
     network: ModuleNetwork
@@ -59,6 +62,7 @@ class ModuleEngine:
     masks: Masks | None = None
     way: Way | None = None
     max_rows: int = CHUNK_ROWS
+    of_release: bool = False
 
     def __post_init__(self) -> None:
         self.module = copy.deepcopy(self.network.module).to(self.device, self.dtype).train()
@@ -79,18 +83,27 @@ class ModuleEngine:
         """
         loss = torch.zeros((), dtype=self.dtype, device=self.device)
         for some in self._pieces(roots):
-            gradients, part_loss = self.gradients(named, some)
+            try:
+                gradients, part_loss = self.gradients(named, some)
+            except Exception:
+                if not self.of_release:
+                    raise
+                continue
             add_clipped(gradients, len(some), parts, sums, self.dtype, spread_share)
             loss += part_loss
         return loss
 
     def squared_norms(self, named: Mapping[str, Tensor], roots: np.ndarray) -> np.ndarray:
         """float64, shape (num_tensors, num_roots): upper bounds on squared norms; sensitive."""
-        names = tuple(self.network.shapes)
-        found = [
-            norms_of(self.gradients(named, some)[0], names, len(some))[0]
-            for some in self._pieces(roots)
-        ]
+        names, found = tuple(self.network.shapes), []
+        for some in self._pieces(roots):
+            try:
+                squared, _ = norms_of(self.gradients(named, some)[0], names, len(some))
+            except Exception:
+                if not self.of_release:
+                    raise
+                squared = np.full((len(names), len(some)), np.inf)
+            found.append(squared)
         return np.concatenate(found, axis=1)
 
     def gradients(self, named: Mapping[str, Tensor], roots: np.ndarray) -> tuple[Gradients, Tensor]:
@@ -102,12 +115,17 @@ class ModuleEngine:
         """
         batch = tree_batch(self.trees, roots, self.device)
         x, y = self.rows_of(batch.node), self.y[torch.from_numpy(roots).to(self.device)]
-        if self.choice.way == "rows":
-            kinds = list(self.choice.kinds)
-            return row_gradients(self.network, self.module, named, batch, x, y, kinds, self.masks)[
-                :2
-            ]
-        return self._formed(named, batch, x, y)
+        with own_draws():
+            try:
+                if self.choice.way == "rows":
+                    given = (self.network, self.module, named, batch, x, y, list(self.choice.kinds))
+                    return row_gradients(*given, self.masks)[:2]
+                return self._formed(named, batch, x, y, self.choice.way)
+            except Exception:
+                if self.choice.way == "loop":
+                    raise
+        with own_draws():  # where forward takes another course, such as on a tree without edges
+            return self._formed(named, batch, x, y, "loop")
 
     def _pieces(self, roots: np.ndarray) -> list[np.ndarray]:
         """Pieces of roots whose gradients are computed together."""
@@ -116,13 +134,13 @@ class ModuleEngine:
         return [roots[at : at + FORMED_AT_ONCE] for at in range(0, len(roots), FORMED_AT_ONCE)]
 
     def _formed(
-        self, named: Mapping[str, Tensor], batch: TreeBatch, x: Tensor, y: Tensor
+        self, named: Mapping[str, Tensor], batch: TreeBatch, x: Tensor, y: Tensor, way: Way
     ) -> tuple[Gradients, Tensor]:
         each = [one_tree(batch, place) for place in range(batch.num_roots)]
         groups: dict[bytes, list[int]] = defaultdict(list)
         for place, (rows, edges) in enumerate(each):
             shape = b"%d " % (rows.stop - rows.start) + edges.cpu().numpy().tobytes()
-            groups[shape if self.choice.way == "vmap" else b"%d" % place].append(place)
+            groups[shape if way == "vmap" else b"%d" % place].append(place)
         found = {
             name: x.new_empty(batch.num_roots, math.prod(shape))
             for name, shape in self.network.shapes.items()
@@ -132,7 +150,7 @@ class ModuleEngine:
             inputs = torch.stack([x[each[place][0]] for place in places])
             chosen, edges = torch.tensor(places, device=y.device), each[places[0]][1]
             given = (self.network, self.module, named, inputs, edges, y[chosen])
-            if self.choice.way == "vmap":
+            if way == "vmap":
                 gradients, part = formed_by_vmap(*given)
             else:
                 roots = batch.root_id[chosen].tolist()

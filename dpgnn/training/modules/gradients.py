@@ -117,7 +117,9 @@ def _bias_sums(use: Product, g: Tensor, batch: TreeBatch) -> Tensor:
 def _rows_of(use: Product, g: Tensor, batch: TreeBatch) -> Rows:
     """The terms that one use of a matrix adds to its gradient, a root's rows together."""
     _, ptr, order = batch.owners(use.kind)
-    a, flat = use.a, g.reshape(-1, g.shape[-1])
+    # half precision inside forward: the products of its values are summed, and measured, in float32
+    kind = torch.promote_types(use.a.dtype, torch.float32)
+    a, flat = use.a.to(kind), g.reshape(-1, g.shape[-1]).to(kind)
     if order is not None:
         moved = order if use.repeats == 1 else _repeated(order, use.repeats)
         a, flat = a[moved], flat[moved]

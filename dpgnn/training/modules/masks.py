@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 DROPOUTS = {F.dropout, torch.dropout}
+
+
+@contextmanager
+def own_draws() -> Iterator[None]:
+    """Global generators start from one state, and are put back: no earlier draw moves one in here.
+
+    Modules that draw from them are refused where tests see it; this is for those that draw on some trees.
+    """
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    plain = random.getstate()
+    arrays = np.random.get_state()  # noqa: NPY002 what others may draw from
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(0)
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(plain)
+            np.random.set_state(arrays)  # noqa: NPY002
 
 
 class Masks:

@@ -27,6 +27,22 @@ def moved(network: ModuleNetwork, seed: int = 0) -> dict[str, Tensor]:
     }
 
 
+def _lists(*, deep: bool, crowded: bool) -> list[list[tuple[int, int]]]:
+    """The edges of each tree, source before target; 0 is the root."""
+    trees = [[], [(1, 0)], [(1, 0), (2, 0)], [(k, 0) for k in range(1, 6)]]
+    # as large as the last tree, so that what is kept by size is found
+    trees.append([(1, 0), (2, 0), (3, int(deep))])
+    if deep:
+        trees += [
+            [(1, 0), (2, 1)], [(1, 0), (2, 0), (3, 1), (3, 2)],
+            [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (2, 1)],
+            [(1, 0), (2, 1), (0, 1), (3, 2), (4, 3), (1, 2)],
+        ]  # fmt: skip
+    if crowded:
+        trees.append([(k, m) for k in range(9) for m in range(9) if k != m])
+    return [*trees, [(1, 0), (2, 0), (3, 0)]]
+
+
 def probe(
     network: ModuleNetwork, seed: int = 0, *, crowded: bool = False
 ) -> tuple[Trees, Tensor, Tensor]:
@@ -42,13 +58,7 @@ def probe(
         both together, and roots are all different.
     """
     config, rng = network.config, np.random.default_rng(seed)
-    stars = [[], [(1, 0)], [(1, 0), (2, 0)], [(k, 0) for k in range(1, 6)]]
-    deep = [
-        [(1, 0), (2, 1)], [(1, 0), (2, 0), (3, 1), (3, 2)], [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (2, 1)],
-        [(1, 0), (2, 1), (0, 1), (3, 2), (4, 3), (1, 2)],
-    ]  # fmt: skip
-    full = [[(k, m) for k in range(9) for m in range(9) if k != m]] if crowded else []
-    lists = [*stars, *(deep if config.num_hops > 1 else []), *full, [(1, 0), (2, 0), (3, 0)]]
+    lists = _lists(deep=config.num_hops > 1, crowded=crowded)
     sizes = [1 + max((max(pair) for pair in arcs), default=0) for arcs in lists]
     ends = np.array([pair for arcs in lists for pair in arcs], dtype=np.int64).reshape(-1, 2)
     num_rows = sum(sizes)

@@ -8,6 +8,7 @@ where their numbers differ, and checked by comparison with one root at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -159,7 +160,7 @@ class Watch(TorchFunctionMode):
         self.products.append(
             Product(
                 weight=name, bias="" if bias is None else self._names[id(bias)], a=rows, z=z, kind=kind,
-                repeats=len(rows) // max(a.shape[0], 1), transposed=transposed,
+                repeats=math.prod(a.shape[1:-1]), transposed=transposed,
             )
         )  # fmt: skip
         # a view, so that later in-place operations do not change the output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import own_modules
 import pytest
 import torch
@@ -37,6 +39,10 @@ def refusal(module: nn.Module, **named: int) -> str:
         (own_modules.NumpyNoise(), 'must not draw from a global generator, got "numpy\'s"'),
         (own_modules.RunningMean(), "With.layer.mean must not be written in forward"),
         (own_modules.Counter(), "With.layer.calls"),
+        (
+            own_modules.Frozen(torch.ones(77, 2)),
+            "With.layer.table.weight must hold nothing of the gr",
+        ),
         (own_modules.Holder(77), "With.layer.everyone must hold nothing of the graph"),
         (own_modules.ClassHolder(), "With.layer.everyone must hold nothing of the graph"),
         (own_modules.Defaults(), "everyone, which With.layer.forward reads must hold nothing"),
@@ -88,6 +94,27 @@ def test_every_convolution_of_the_page_is_taken_at_every_depth(conv: str, num_ho
 
 def test_a_convolution_that_caches_its_edges_is_refused() -> None:
     assert "conv._cached_edge_index must not be written" in refusal(With(nn.ReLU(), cached=True))
+
+
+@pytest.mark.parametrize(
+    ("module", "num_hops", "says"),
+    [
+        (
+            own_modules.WritesInAnswers(7, 4),
+            1,
+            "WritesInAnswers.last must not be written in forward",
+        ),
+        (own_modules.Remembers(), 2, "must compute a tree's rows from that tree alone"),
+        (own_modules.Checkpointed(), 1, "be that of the weights in forward, got 'another one'"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_what_writes_remembers_or_computes_otherwise_is_refused(
+    module: nn.Module, num_hops: int, says: str
+) -> None:
+    config = ModuleConfig(num_features=7, num_outputs=4, num_hops=num_hops)
+    with pytest.raises(ValueError, match=re.escape(says)):
+        validate(ModuleNetwork(config, module))
 
 
 def test_a_module_that_clips_itself_in_a_hook_is_caught_by_its_gradients() -> None:
