@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # modules given in memory, by the hash in their entries
 _GIVEN: dict[str, nn.Module] = {}
-PLAIN = (int, float, str, bool, tuple, type(None))
+PLAIN = (int, float, str, bool, type(None))
 REMEDY = (
     "forward takes (x, edge_index) of one tree, row 0 its root, and returns a row of logits a node"
 )
@@ -76,14 +76,13 @@ class ModuleNetwork(Network):
         trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self._shapes = {name: tuple(value.shape) for name, value in trained.items()}
         # as they are before anything private is read: a forward may write into the module's own
-        known = {
-            id(value) for value in trained.values()
-        }  # also by another name, where weights are tied
-        self._rest = {
-            name: value.detach().clone()
-            for name, value in module.state_dict(keep_vars=True).items()
-            if id(value) not in known
-        }
+        known = {id(value) for value in trained.values()}
+        self._rest: dict[str, Tensor] = {}
+        for name, value in module.state_dict(keep_vars=True).items():
+            if id(value) not in known:  # a shared tensor has one name
+                known.add(id(value))
+                self._rest[name] = value.detach().clone()
+        self._copied: tuple[Any, dict[str, Tensor]] = (None, {})
 
     @property
     def name(self) -> str:
@@ -140,8 +139,10 @@ class ModuleNetwork(Network):
         """
         self.module.eval()
         with torch.no_grad():
-            copied = {name: value.clone() for name, value in {**self._rest, **state}.items()}
-            return call(self.module, copied, x.clone(), edge_index, self.name)
+            if self._copied[0] is not state:  # once for all trees of a question
+                whole = {**self._rest, **state}
+                self._copied = state, {name: value.clone() for name, value in whole.items()}
+            return call(self.module, self._copied[1], x.clone(), edge_index, self.name)
 
     def gives_rows(self, size: int, out: Tensor) -> bool:
         """Whether forward returned a row for each of `size` nodes, not only the root's.
@@ -231,7 +232,7 @@ def given(module: nn.Module) -> str:
     kept = copy.deepcopy(module)
     content = hashlib.sha256(f"{name_of(module)} {module!r}".encode())
     for path, part in kept.named_modules():
-        plain = {k: v for k, v in vars(part).items() if isinstance(v, PLAIN) and k != "training"}
+        plain = {k: v for k, v in vars(part).items() if _is_plain(v) and k != "training"}
         content.update(f" {path} {sorted(plain.items())!r}".encode())
     for path, value in kept.state_dict().items():
         content.update(f" {path} {value.dtype} {tuple(value.shape)} ".encode())
@@ -239,6 +240,13 @@ def given(module: nn.Module) -> str:
     found = content.hexdigest()
     _GIVEN[found] = kept
     return found
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is printed alike in every process."""
+    if isinstance(value, tuple):
+        return all(_is_plain(each) for each in value)
+    return isinstance(value, PLAIN)
 
 
 def name_of(module: nn.Module) -> str:

@@ -27,6 +27,7 @@ from dpgnn.data.custom.table import read_table
 from dpgnn.release.model import Answered, Model
 
 ID, LABEL = "id", "label"
+FLOAT = re.compile(r"-?\d+\.0+")
 VOTERS = "voters"  # tensor of votes: whose own votes are taken out of what they read
 
 
@@ -72,16 +73,16 @@ def read_asked(model: Model, nodes: Path, edges: Path | None) -> Asked:
     if not (model.names.ids and model.knows_nodes):
         places = None if rows.ids is None else _places(ids)
         return Asked(data=_data(x, _arcs(edges, places, len(x)), labels), ids=ids)
-    places = _places(model.names.ids)
+    places, number = _of_ids(model.names.ids), len(model.names.ids)
     unknown = next((name for name in ids if name not in places), None)
     rule = "be nodes of the fit"
     require(unknown is None, f"{nodes}: id", rule, unknown, "the model keeps rows of those alone")
     asked = np.array([places[name] for name in ids], dtype=np.int64)
-    every = _spread(x, asked, len(places), 0)
+    every = _spread(x, asked, number, 0)
     if labels is not None:
-        labels = _spread(labels, asked, len(places), -1)
+        labels = _spread(labels, asked, number, -1)
     of_fit = {"known": "an id of a node of the fit", "remedy": "drop the edge"}
-    arcs = _arcs(edges, places, len(places), **of_fit)
+    arcs = _arcs(edges, places, number, **of_fit)
     return Asked(data=_data(every, arcs, labels), ids=ids, nodes=asked)
 
 
@@ -102,6 +103,14 @@ def _spread(rows: np.ndarray, places: np.ndarray, num_nodes: int, fill: int) -> 
 
 def _data(x: np.ndarray, arcs: np.ndarray, y: np.ndarray | None) -> SimpleNamespace:
     return SimpleNamespace(x=x, edge_index=arcs, y=y)
+
+
+def _of_ids(ids: Sequence[str]) -> dict[str, int]:
+    """Positions by id; 3 is also the node that a bundle of an earlier version calls 3.0."""
+    whole = {
+        re.sub(r"\.0+$", "", name): place for place, name in enumerate(ids) if FLOAT.fullmatch(name)
+    }
+    return whole | _places(ids)
 
 
 def _places(ids: Sequence[str]) -> dict[str, int]:

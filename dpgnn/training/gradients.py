@@ -213,6 +213,7 @@ class RootGradients:
             # products over edges and nodes together
             rows = rows + np.diff(self.trees.entry_ptr[self.trees.row_ptr])
             self.module.of_release = True
+            self.module.try_out()
         self._is_small = rows <= ROWS_OF_A_PRODUCT
         self.chunk_rows = min(self.chunk_rows, ROWS_OF_A_PRODUCT)
         self._spread_share = SPREAD_SHARE

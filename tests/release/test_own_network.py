@@ -73,6 +73,18 @@ def test_tied_weights_are_released_once_and_answer() -> None:
     assert model.predict(DATA, [0, 3]).probabilities.shape == (2, 2)
 
 
+def test_shared_frozen_layers_have_one_name_and_answer() -> None:
+    torch.manual_seed(3)
+    module = own_modules.Tied(WIDTH, 2)
+    for part in (module.first, module.second):
+        part.requires_grad_(False)
+    module.second = module.first
+    model = fit(module)
+    assert "module.first.weight" in model.state
+    assert "module.second.weight" not in model.state
+    assert model.predict(DATA, [0, 3]).probabilities.shape == (2, 2)
+
+
 def test_modules_that_differ_in_a_number_alone_are_two(tmp_path: Path) -> None:
     torch.manual_seed(3)
     first = own_modules.Scaled(WIDTH, 2, 0.1)

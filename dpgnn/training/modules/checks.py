@@ -25,7 +25,7 @@ from dpgnn.training.modules.choice import Choice, choose, formed
 from dpgnn.training.modules.engine import ModuleEngine
 from dpgnn.training.modules.gradients import Rows, formed_by_loop
 from dpgnn.training.modules.held import refuse_data, refuse_state_and_draws, where_of
-from dpgnn.training.modules.masks import Masks, OneTree
+from dpgnn.training.modules.masks import Masks, OneTree, draws_kept
 from dpgnn.training.modules.probes import CHUNK_ROWS, copies, moved, num_copies, probe
 
 # layers with statistics over rows, by their names in torch and torch_geometric
@@ -53,6 +53,11 @@ def validate(
     Raises:
         ValueError: names the module, the layer, the rule and the remedy.
     """
+    with draws_kept():
+        return _validated(network, num_nodes, is_declared=is_declared)
+
+
+def _validated(network: ModuleNetwork, num_nodes: int | None, *, is_declared: bool) -> Choice:
     refuse_mixing(network.module, network.name)
     refuse_data(network.module, network.name, num_nodes, is_declared=is_declared)
     trees, x, _ = probe(network)

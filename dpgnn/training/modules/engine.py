@@ -6,7 +6,8 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -25,9 +26,10 @@ from dpgnn.training.modules.gradients import (
     norms_of,
     row_gradients,
 )
-from dpgnn.training.modules.masks import Masks, own_draws
-from dpgnn.training.modules.probes import CHUNK_ROWS, largest_chunk
+from dpgnn.training.modules.masks import Masks, draws_kept, start_draws
+from dpgnn.training.modules.probes import CHUNK_ROWS, largest_chunk, moved, probe
 
+LACKS_MEMORY = (MemoryError, torch.OutOfMemoryError)
 # roots whose gradients are formed at once; vmap is fastest with chunks of 32 to 64
 FORMED_AT_ONCE = 32
 
@@ -82,28 +84,51 @@ class ModuleEngine:
         Guarantee: each root adds one term of norm at most the clipping's `total_norm`.
         """
         loss = torch.zeros((), dtype=self.dtype, device=self.device)
-        for some in self._pieces(roots):
-            try:
-                gradients, part_loss = self.gradients(named, some)
-            except Exception:
-                if not self.of_release:
-                    raise
-                continue
-            add_clipped(gradients, len(some), parts, sums, self.dtype, spread_share)
-            loss += part_loss
+        with draws_kept():
+            for some in self._pieces(roots):
+                found = self._of(named, some)
+                if found is not None:
+                    add_clipped(found[0], len(some), parts, sums, self.dtype, spread_share)
+                    loss += found[1]
         return loss
+
+    def _of(
+        self, named: Mapping[str, Tensor], roots: np.ndarray
+    ) -> tuple[Gradients, Tensor] | None:
+        """`gradients`; None in a release where forward fails on the trees."""
+        try:
+            return self.gradients(named, roots)
+        except LACKS_MEMORY:
+            raise
+        except Exception:
+            if not self.of_release:
+                raise
+            return None
+
+    def try_out(self) -> None:
+        """Run the module on artificial trees on this device: what fails there would fail on every root.
+
+        Raises:
+            ValueError, RuntimeError: forward or backward fails.
+        """
+        trees, x, y = probe(self.network, crowded=True)
+        rows = x.to(self.device, self.dtype)
+        tried = replace(
+            self, trees=trees, rows_of=partial(torch.index_select, rows, 0), y=y.to(self.device),
+            way=self.choice.way, max_rows=0, of_release=False,
+        )  # fmt: skip
+        named = {key: value.to(rows) for key, value in moved(self.network).items()}
+        for root in range(trees.num_roots):
+            tried.squared_norms(named, np.array([root]))
 
     def squared_norms(self, named: Mapping[str, Tensor], roots: np.ndarray) -> np.ndarray:
         """float64, shape (num_tensors, num_roots): upper bounds on squared norms; sensitive."""
         names, found = tuple(self.network.shapes), []
-        for some in self._pieces(roots):
-            try:
-                squared, _ = norms_of(self.gradients(named, some)[0], names, len(some))
-            except Exception:
-                if not self.of_release:
-                    raise
-                squared = np.full((len(names), len(some)), np.inf)
-            found.append(squared)
+        with draws_kept():
+            for some in self._pieces(roots):
+                each = self._of(named, some)
+                none = np.full((len(names), len(some)), np.inf)
+                found.append(none if each is None else norms_of(each[0], names, len(some))[0])
         return np.concatenate(found, axis=1)
 
     def gradients(self, named: Mapping[str, Tensor], roots: np.ndarray) -> tuple[Gradients, Tensor]:
@@ -115,17 +140,19 @@ class ModuleEngine:
         """
         batch = tree_batch(self.trees, roots, self.device)
         x, y = self.rows_of(batch.node), self.y[torch.from_numpy(roots).to(self.device)]
-        with own_draws():
-            try:
-                if self.choice.way == "rows":
-                    given = (self.network, self.module, named, batch, x, y, list(self.choice.kinds))
-                    return row_gradients(*given, self.masks)[:2]
-                return self._formed(named, batch, x, y, self.choice.way)
-            except Exception:
-                if self.choice.way == "loop":
-                    raise
-        with own_draws():  # where forward takes another course, such as on a tree without edges
-            return self._formed(named, batch, x, y, "loop")
+        start_draws()
+        try:
+            if self.choice.way == "rows":
+                given = (self.network, self.module, named, batch, x, y, list(self.choice.kinds))
+                return row_gradients(*given, self.masks)[:2]
+            return self._formed(named, batch, x, y, self.choice.way)
+        except LACKS_MEMORY:
+            raise
+        except Exception:
+            if self.choice.way == "loop":
+                raise
+        start_draws()  # where forward takes another course, such as on a tree without edges
+        return self._formed(named, batch, x, y, "loop")
 
     def _pieces(self, roots: np.ndarray) -> list[np.ndarray]:
         """Pieces of roots whose gradients are computed together."""

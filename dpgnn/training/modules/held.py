@@ -36,9 +36,8 @@ def refuse_data(
         if isinstance(value, nn.Parameter) and value.requires_grad:
             continue
         shape = tuple(value.shape)
-        is_whole = not (
-            value.is_floating_point() if isinstance(value, Tensor) else value.dtype.kind == "f"
-        )
+        kind = value.numpy(force=True).dtype.kind if isinstance(value, Tensor) else value.dtype.kind
+        is_whole = kind in "iu"
         why = ""
         if num_nodes is not None and any(_is_near(size, num_nodes, is_declared) for size in shape):
             why = f"{num_nodes} is the number of nodes"

@@ -16,19 +16,23 @@ from torch.overrides import TorchFunctionMode
 DROPOUTS = {F.dropout, torch.dropout}
 
 
-@contextmanager
-def own_draws() -> Iterator[None]:
-    """Global generators start from one state, and are put back: no earlier draw moves one in here.
+def start_draws() -> None:
+    """Global generators start from one state, so that no earlier draw moves a later one.
 
     Modules that draw from them are refused where tests see it; this is for those that draw on some trees.
     """
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 what others may draw from
+
+
+@contextmanager
+def draws_kept() -> Iterator[None]:
+    """Put the global generators back as they were."""
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     plain = random.getstate()
     arrays = np.random.get_state()  # noqa: NPY002 what others may draw from
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(0)
-        random.seed(0)
-        np.random.seed(0)  # noqa: NPY002
         try:
             yield
         finally:

@@ -111,3 +111,25 @@ def test_a_tree_whose_rows_and_edges_are_more_than_a_product_holds_adds_nothing(
     found = terms(own_modules.OneHop(FEATURES, CLASSES), [2, 4])
     assert float(found[2].norm()) == 0.0  # 31 rows and 30 edges
     assert float(found[4].norm()) > 0
+
+
+def test_a_lack_of_memory_or_a_module_that_fails_everywhere_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not a release of noise alone."""
+    torch.manual_seed(0)
+    engine, start = engine_of(own_modules.OneHop(FEATURES, CLASSES))
+
+    def full(position: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(engine.module, "rows_of", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        engine(start, np.array([1]))
+
+    def fail(*given: object) -> torch.Tensor:
+        raise ValueError("no kernel")
+
+    monkeypatch.setattr(engine.module.network.module, "forward", fail)
+    with pytest.raises(ValueError, match="no kernel"):
+        engine.module.try_out()
