@@ -9,6 +9,7 @@ from audit_requests import FACTS, FULL, request
 from scipy.stats import kstest, norm
 
 from dpgnn.audits import training_audit
+from dpgnn.audits.batch_laws import rate_of
 from dpgnn.audits.capture import Case
 from dpgnn.audits.request import case_of
 from dpgnn.audits.training_audit import BIASES, NUM_WEIGHTS, SCALES, Aim, Score, aim_at
@@ -115,8 +116,8 @@ def test_a_rate_is_that_of_the_event() -> None:
     fixed = {"width": 4, "max_degree": 2, "training": {"num_steps": 4, "expected_batch_size": 9}}
     asked = request("dp_gnn", "node-record", "replace-one", fixed, mode="published", facts=FACTS)
     mechanism = case_of(asked).plan.mechanism(STAGE)
-    population = mechanism.event.parts[0][0].population  # type: ignore[attr-defined]
-    assert training_audit._rate(mechanism) == pytest.approx(9 / population)
+    event = mechanism.event.parts[0][0]  # type: ignore[attr-defined]
+    assert rate_of(event) == pytest.approx(9 / event.population)
 
 
 def test_where_the_canary_moves_measured_thresholds_every_root_changes() -> None:

@@ -81,7 +81,8 @@ def _four_ways(results: StudyResults) -> list[str]:
     rows = [row for row in results.copied.rows if row.accounted is not None]
     if not rows:
         return []
-    ahead = [row.copied - (row.accounted or 0.0) for row in rows]
+    # means over the same scores in another order differ in their last digits
+    ahead = [round(row.copied - (row.accounted or 0.0), 12) for row in rows]
     budgets = ", ".join(sorted({epsilon_text(row.epsilon) for row in rows}))
     body = [
         [markdown_text(name), str(len(here)), _mean(here, "fixed"),

@@ -135,12 +135,12 @@ BAD = {
         "column label_1 must not be there beside label",
     ),
     "ends with decimals": (
-        {"ends": {"source": [0.0], "target": [1.0]}},
+        {"ends": {"source": [0.5], "target": [1.0]}},
         "source of edge 1 must be",
     ),
     "ends cut off": (
         {"ends": {"source": [0, 1], "target": [1.0, 2.5]}},
-        "target of edge 1 must be",
+        "target of edge 2 must be",
     ),
     "ends true or false": (
         {"ends": {"source": [0, 1], "target": [True, False]}},
