@@ -47,17 +47,22 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.release.bundle import owners_files
     from dpgnn.release.released import Names
     from dpgnn.study import driver
-    from dpgnn.study.study import load_study
+    from dpgnn.study.study import RunKey, load_study
+    from dpgnn.study.wanted import Wanted
 
     study = load_study(driver.study_file(args.study, root=Path()), args.tier)
     run = _chosen(args.run, study)
-    graph = Paths().graph(str(parse_run(run, name="--run")["dataset"]))
+    key = RunKey(**parse_run(run, name="--run"))  # type: ignore[arg-type]
+    graph = Paths().graph(key.dataset)
     declared = from_run.declared_names(graph)
     names = Names(
         classes=_split(args.classes) or declared.classes,
         features=_split(args.features) or declared.features,
     )
     model = from_run.model_of_run(Paths().run(study.name, run), names)
+    if not Wanted(study).states(model.record.config_sha256, key):
+        said = "was made with other options than the study states now; the bundle states its own"
+        print(f"warning: {run} {said}", file=sys.stderr)
     if model.reads_edges:
         model = replace(model, directed_graph=from_run.is_directed(graph))
     public = args.public_ids or from_run.ids_are_public(graph)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpgnn.cli.attack import COPIES
 from dpgnn.cli.flags import add_tier, check_tier
-from dpgnn.core.paths import FINISHED, Paths, check_writable
+from dpgnn.core.paths import FINISHED, RELEASES, Paths, check_writable
 from dpgnn.core.wording import count
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def main(args: argparse.Namespace) -> int:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
     _check_flags(args.device, args.snakemake)
+    if study.config.randomness == "release":
+        _check_counted(study, keys)
     for folder in (Path("work"), Path("logs"), *_written(study)):
         check_writable(folder)
     cells = [record_of(study, key) for key in keys] if wanted else []
@@ -120,6 +122,18 @@ def _check_flags(device: str, flags: Sequence[str]) -> None:
     driver.check_profile(flags, Path())
     if not (driver.SHOWS & set(flags) or driver.runs_elsewhere(flags, Path())):
         check_device(device)
+
+
+def _check_counted(study: Study, keys: Sequence[RunKey]) -> None:
+    """Refuse releases that no ledger counts, which Snakemake would remove before their jobs can ask.
+
+    Raises:
+        ValueError: names the run's folder.
+    """
+    from dpgnn.run.finished import check_counted
+
+    for key in keys:
+        check_counted(Paths().run(study.name, key.folder), RELEASES)
 
 
 def _of_these(workflow: Workflow, keys: Sequence[RunKey]) -> Workflow:

@@ -334,11 +334,18 @@ class Store:
     Args:
         folder: where the checkpoints live; None keeps none.
         fingerprint: hash of what decides the run; checkpoints with another hash are not used.
+        owner_only: only their owner may read them.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, fingerprint: str = "") -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None,
+        fingerprint: str = "",
+        *,
+        owner_only: bool = False,
+    ) -> None:
         self.folder = None if folder is None else Path(folder)
-        self.fingerprint = fingerprint
+        self.fingerprint, self._owner_only = fingerprint, owner_only
 
     def save(self, name: str, arrays: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Write checkpoint `name`: numpy arrays and JSON values."""
@@ -349,7 +356,8 @@ class Store:
 
         plain = {key: np.ascontiguousarray(array) for key, array in arrays.items()}
         note = {"dpgnn": canonical_json({"fingerprint": self.fingerprint, "values": values})}
-        with atomic_write(self.folder / f"{name}.safetensors") as file:
+        path = self.folder / f"{name}.safetensors"
+        with atomic_write(path, owner_only=self._owner_only) as file:
             file.write(save(plain, metadata=note))
 
     def load(self, name: str) -> tuple[dict[str, Any], dict[str, Any]] | None:

@@ -27,6 +27,18 @@ def cut(order: np.ndarray, train_fraction: float, val_fraction: float) -> Parts:
     return train, val, test
 
 
+def coins(
+    graph: Graph, train_fraction: float, val_fraction: float, *, rng: np.random.Generator
+) -> Parts:
+    """Each labelled node by its own coin, the one of its row, so no node moves another.
+
+    Guarantee: a row more, less or without a label leaves the nodes of all other rows in their parts.
+    """
+    coin, labelled = rng.random(graph.num_nodes), labelled_nodes(graph)
+    part = np.searchsorted([train_fraction, train_fraction + val_fraction], coin[labelled], "right")
+    return labelled[part == 0], labelled[part == 1], labelled[part == 2]
+
+
 def clustered(graph: Graph, train_fraction: float, val_fraction: float) -> Parts:
     """Whole communities go to one part; only labelled nodes count for the sizes."""
     from dpgnn.data.communities import louvain, pack

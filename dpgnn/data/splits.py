@@ -20,6 +20,7 @@ from dpgnn.core.storage import (
     values_of,
     write_parquet,
 )
+from dpgnn.core.wording import listed
 from dpgnn.data import recipes
 from dpgnn.data.recipes import labelled_nodes
 from dpgnn.data.truncation import truncate
@@ -27,12 +28,13 @@ from dpgnn.data.truncation import truncate
 if TYPE_CHECKING:
     from dpgnn.data.graph import Graph
 
-Kind = Literal["public", "random", "per_class", "clustered", "caribou", "membership"]
-KINDS = ("public", "random", "per_class", "clustered", "caribou", "membership")
+Kind = Literal["public", "random", "coins", "per_class", "clustered", "caribou", "membership"]
+KINDS = ("public", "random", "coins", "per_class", "clustered", "caribou", "membership")
 LOOKING_KINDS = ("clustered", "per_class", "membership")  # at edges, or at the class of each node
 REMEDIES: Mapping[Kind, str] = {
     "public": "name nodes of each part in the column `split`, or use kind random",
     "random": "change train_fraction and val_fraction, or give it a column `split` and use kind public",
+    "coins": "change train_fraction and val_fraction, or give it a column `split` and use kind public",
     "per_class": "lower num_per_class or num_val",
     "clustered": "change train_fraction and val_fraction, or use kind random",
     "caribou": "lower min_class_size, or use kind random",
@@ -40,8 +42,8 @@ REMEDIES: Mapping[Kind, str] = {
 }
 # kinds that read a key; every kind reads the others
 READ_BY: Mapping[str, tuple[Kind, ...]] = {
-    "train_fraction": ("random", "clustered"),
-    "val_fraction": ("random", "clustered"),
+    "train_fraction": ("random", "coins", "clustered"),
+    "val_fraction": ("random", "coins", "clustered"),
     "num_per_class": ("per_class", "membership"),
     "num_val": ("per_class",),
     "num_test": ("per_class", "membership"),
@@ -54,16 +56,17 @@ class SplitConfig:
     """One setting of a study.
 
     Attributes:
-        kind: "public" (the publisher's own), "random" (fractions of all labelled nodes), "per_class"
-            (`num_per_class` training nodes a class, then `num_val` and `num_test`), "clustered" (whole
-            communities packed into the fractions, as DP-GNN's ogbn-arxiv-clustered), "caribou"
-            (CARIBOU's fixed 70/10/20 split) or "membership" (the target half of G-MIA's). "clustered" reads
-            private edges, "per_class" and "membership" read private labels: claims then carry the caveat
-            `preprocessing`.
+        kind: "public" (the publisher's own), "random" (fractions of all labelled nodes), "coins" (each
+            labelled node by its own coin), "per_class" (`num_per_class` training nodes a class, then
+            `num_val` and `num_test`), "clustered" (whole communities packed into the fractions, as DP-GNN's
+            ogbn-arxiv-clustered), "caribou" (CARIBOU's fixed 70/10/20 split) or "membership" (the target half
+            of G-MIA's). "clustered" reads private edges, "per_class" and "membership" private labels: claims
+            then carry the caveat `preprocessing`. Under add-remove all but "public" and "coins" move other
+            nodes with the one that is added, and claims of a release carry it too.
         inductive: True drops every edge whose ends lie in different parts (the disjoint setting);
             False trains and evaluates on the whole graph (transductive).
-        train_fraction, val_fraction: of the labelled nodes, for "random" and "clustered"; the rest is
-            test.
+        train_fraction, val_fraction: of the labelled nodes, for "random" and "clustered", probabilities for
+            "coins"; the rest is test.
         num_per_class: training nodes of each class, for "per_class" and "membership".
         num_val, num_test: sizes for "per_class"; num_test 0 takes all the rest. For "membership"
             num_test is the number of nodes left out of training that the attack is tested on.
@@ -117,9 +120,9 @@ class SplitConfig:
     @property
     def has_validation(self) -> bool:
         """Whether nodes are left for validation; of a publisher's split only its file tells, so True."""
-        share = self.val_fraction
-        sizes = {"random": share, "clustered": share, "per_class": self.num_val, "membership": 0}
-        return sizes.get(self.kind, 1) > 0
+        if self.kind in READ_BY["val_fraction"]:
+            return self.val_fraction > 0
+        return {"per_class": self.num_val, "membership": 0}.get(self.kind, 1) > 0
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -127,6 +130,11 @@ class SplitConfig:
         looks = self.kind in LOOKING_KINDS or self.min_class_size > 0 or self.drop_isolated
         looks = looks or self.max_degree > 0
         return ("preprocessing",) if looks else ()
+
+    @property
+    def keeps_others(self) -> bool:
+        """Whether a node that comes, goes or loses its label leaves every other node in its part."""
+        return self.kind in ("public", "coins")
 
     @property
     def reads_edges(self) -> bool:
@@ -152,7 +160,7 @@ def check_read(stated: Mapping[str, Any], path: str) -> None:
         kinds = READ_BY.get(key, KINDS)
         given = f"kind is {kind}" + ("" if "kind" in stated else ", since none is stated")
         require(kind in kinds, f"{path}.{key}", "be left out, or be read by the kind", stated[key],
-                f"{key} is read by {' and '.join(kinds)} only, {given}")  # fmt: skip
+                f"{key} is read by {listed(kinds)} only, {given}")  # fmt: skip
 
 
 # the settings of the papers by name; ogbn and Reddit have a public split
@@ -203,12 +211,8 @@ class Split:
 
     def __post_init__(self) -> None:
         parts = np.concatenate([self.train_idx, self.val_idx, self.test_idx, self.dropped_idx])
-        require(
-            len(np.unique(parts)) == len(parts),
-            "split",
-            "have disjoint parts",
-            "a node in two parts",
-        )
+        is_once = len(np.unique(parts)) == len(parts)
+        require(is_once, "split", "have disjoint parts", "a node in two parts")
         at_least("split: number of training nodes", len(self.train_idx), 1)
         at_least("split: number of test nodes", len(self.test_idx), 1)
         for idx in (self.train_idx, self.val_idx, self.test_idx, self.dropped_idx):
@@ -234,7 +238,7 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
         graph: only labelled nodes enter a part. Features are not read; edges only by "clustered" and
             `drop_isolated`.
         config: the recipe.
-        rng: used by "random", "per_class" and "membership"; "public", "clustered" and "caribou" draw
+        rng: used by "random", "coins", "per_class" and "membership"; "public", "clustered" and "caribou" draw
             nothing from it, so their repeats share one split.
 
     Returns:
@@ -250,7 +254,9 @@ def make_split(graph: Graph, config: SplitConfig, *, rng: np.random.Generator) -
         if "public" not in graph.splits:
             fail(f"split of {graph.name}", "be a kind it has", "public", "use random or per_class")
         public = graph.splits["public"]
-        parts = public["train"], public["val"], public["test"]
+        parts = public["train"], public.get("val", NO_NODES), public["test"]
+    elif config.kind == "coins":
+        parts = recipes.coins(graph, config.train_fraction, config.val_fraction, rng=rng)
     elif config.kind == "random":
         order = rng.permutation(labelled_nodes(graph))
         parts = recipes.cut(order, config.train_fraction, config.val_fraction)
@@ -363,13 +369,9 @@ def read_split(path: str | os.PathLike[str], *, num_nodes: int | None = None) ->
         )
     train, val, test, dropped = (np.flatnonzero(part == code) for code in (0, 1, 2, -2))
     return Split(
-        train_idx=train,
-        val_idx=val,
-        test_idx=test,
-        inductive=bool(metadata["inductive"]),
-        dropped_idx=dropped,
-        max_degree=int(metadata.get("max_degree", 0)),
-    )
+        train_idx=train, val_idx=val, test_idx=test, inductive=bool(metadata["inductive"]),
+        dropped_idx=dropped, max_degree=int(metadata.get("max_degree", 0)),
+    )  # fmt: skip
 
 
 def _refuse_directed(graph: Graph, max_degree: int) -> None:
@@ -390,10 +392,6 @@ def _split(graph: Graph, config: SplitConfig, parts: recipes.Parts) -> Split:
         remedy = f"{labelled} of its nodes have a label: {REMEDIES[config.kind]}"
         at_least(what, len(part), 1, remedy)
     return Split(
-        train_idx=train,
-        val_idx=val,
-        test_idx=test,
-        inductive=config.inductive,
-        dropped_idx=dropped,
+        train_idx=train, val_idx=val, test_idx=test, inductive=config.inductive, dropped_idx=dropped,
         max_degree=config.max_degree,
-    )
+    )  # fmt: skip

@@ -14,13 +14,14 @@ KEY = np.uint64(
 def truncate(edge_index: np.ndarray, num_nodes: int, max_degree: int) -> np.ndarray:
     """Keep the undirected edges that are among the first `max_degree` edges of both their ends.
 
-    The order is a fixed hash of the two node ids, so it does not depend on the data. No node of the result
-    has more than `max_degree` edges, and whether an edge is kept depends only on the lists of its two ends:
-    removing an edge {u, v} can admit one edge at u and one at v, and nothing else changes. A greedy rule,
-    which keeps an edge if both ends still have room, has no such bound.
+    The order is a fixed hash of the two node ids and the number of nodes. No node of the result has more than
+    `max_degree` edges, and at one number of nodes whether an edge is kept depends only on the lists of its
+    two ends: removing an edge {u, v} can admit one edge at u and one at v, and nothing else changes. A greedy
+    rule, which keeps an edge if both ends still have room, has no such bound.
 
     This makes a data set of bounded degree; it is not a private mechanism. A claim about the result is about
-    truncated graphs: one node of the original graph can change the edges of each of its neighbours.
+    truncated graphs: one node of the original graph can change the edges of each of its neighbours and of one
+    more node for each, and a row more or less, which changes the number of nodes, any edge.
 
     Args:
         edge_index: int64, shape (2, num_arcs), of an undirected graph: direction is ignored, self-loops are

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from dpgnn.core.checks import require
-from dpgnn.core.storage import DamagedFileError, read_json, write_json
+from dpgnn.core.storage import DamagedFileError, read_json, sha256_file, write_json
 from dpgnn.data.stored import FileArray
 from dpgnn.models.trees import Trees
 
@@ -80,6 +80,11 @@ def open_trees(folder: Path, made_of: str, y: np.ndarray) -> StoredTrees | None:
     stated, remedy = read_json(folder / MANIFEST), f"delete {folder} and rerun"
     if stated["made_of"] != made_of:
         raise DamagedFileError(f"{folder} must hold trees of this sample, got others; {remedy}")
+    for name, known in stated["sha256"].items():
+        if sha256_file(folder / f"{name}.npy") != known:
+            raise DamagedFileError(
+                f"{folder / name}.npy must be as it was made, got other bytes; {remedy}"
+            )
     files = {name: FileArray(folder / f"{name}.npy") for name in IN_FILES}
     held = {name: np.load(folder / f"{name}.npy") for name in HELD}
     sizes = {name: len(values) for name, values in (files | held).items()}
@@ -130,7 +135,8 @@ def write_trees(
         values = np.concatenate(pieces)
         np.save(unfinished / f"{name}.npy", values)
         sizes[name] = len(values)
-    write_json(unfinished / MANIFEST, {"made_of": made_of, "sizes": sizes})
+    sums = {name: sha256_file(unfinished / f"{name}.npy") for name in sizes}
+    write_json(unfinished / MANIFEST, {"made_of": made_of, "sizes": sizes, "sha256": sums})
     os.replace(unfinished, folder)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.core.checks import fail, require
+from dpgnn.data.custom.arrays import array_of
 from dpgnn.data.graph import Graph, clean_edges
 from dpgnn.data.splits import Split
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 # classes that labels may count; more where a graph has more nodes
 MOST_COUNTED = 10_000
+SPARSE = ("torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc")
 MASKS = {"train": "train_mask", "val": "val_mask", "test": "test_mask"}
 
 
@@ -134,10 +136,12 @@ def _size_of(value: Any) -> str:
 
 
 def _features(data: Any) -> Any:
-    x: Any = getattr(data, "x", None)
-    if getattr(x, "is_sparse", False) or str(getattr(x, "layout", "")).endswith("sparse_csr"):
-        import scipy.sparse as sp
+    import scipy.sparse as sp
 
+    x: Any = getattr(data, "x", None)
+    if sp.issparse(x):
+        return sp.csr_array(x).astype(np.float32)
+    if str(getattr(x, "layout", "")) in SPARSE:
         found = x.coalesce() if x.is_sparse else x.to_sparse_coo().coalesce()
         cells = (found.values().numpy(), tuple(found.indices().numpy()))
         return sp.csr_array(cells, shape=tuple(found.shape)).astype(np.float32)
@@ -180,9 +184,7 @@ def _array(data: Any, name: str) -> np.ndarray:
     value = getattr(data, name, None)
     if value is None:
         fail(f"data.{name}", "be there", None, "a PyG Data with x, edge_index, y and train_mask")
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    return np.asarray(value)
+    return array_of(f"data.{name}", value) if hasattr(value, "detach") else np.asarray(value)
 
 
 def _mask(data: Any, name: str, graph: Graph) -> np.ndarray:
@@ -196,6 +198,10 @@ def _mask(data: Any, name: str, graph: Graph) -> np.ndarray:
 
 
 def _check_parts(graph: Graph, parts: dict[str, np.ndarray]) -> None:
+    for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
+        both = np.intersect1d(parts[one], parts[other])
+        rule = f"leave out the nodes of data.{MASKS[one]}"
+        require(not len(both), f"data.{MASKS[other]}", rule, both[:1].tolist())
     train = graph.y[parts["train"]]
     require(len(train) > 0, "data.train_mask", "hold a node", "none")
     unlabelled = parts["train"][train < 0] if graph.task == "multiclass" else train[:0]

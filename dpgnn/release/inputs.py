@@ -86,9 +86,9 @@ def inputs_of(
     """
     names = Names(classes=tuple(classes), features=tuple(features))
     entry = entry_of(method, mode, unit, relation, options)
-    given = read_data(
-        data, name=name, num_classes=num_classes or len(classes) or None, directed=directed_graph
-    )
+    if num_classes is None:
+        num_classes = len(classes) or None
+    given = read_data(data, name=name, num_classes=num_classes, directed=directed_graph)
     graph, split = given.graph, given.split
     _check_names(names, graph)
     if seed is not None:

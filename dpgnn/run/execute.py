@@ -149,13 +149,20 @@ def make(
         return Made(record=dataclasses.replace(first, status="failed", reason=f"plan: {error}"))
     plan = with_caveats(plan, run, facts)
     begin(plan)
-    store = Store(work if may_go_on(plan, run.method, inputs.randomness) else None, run.fingerprint)
+    store = _store(run, work if may_go_on(plan, run.method, inputs.randomness) else None)
     fitted = _fit(run, plan, store)
     if inputs.randomness == "release":
         fitted = identified(fitted, inputs.graph)
     resources = {"train_seconds": clock.seconds()}
     record = _completed(first, run, facts, plan, fitted)
     return Made(record=record, fitted=fitted, store=store, resources=resources)
+
+
+def _store(run: Specification, folder: Path | None) -> Store:
+    """Checkpoints; those of a release are its owner's, and of one device, since the claim states it."""
+    if run.inputs.randomness == "study":
+        return Store(folder, run.fingerprint)
+    return Store(folder, f"{run.fingerprint} {run.inputs.performance.device}", owner_only=True)
 
 
 def may_go_on(plan: Plan, method: Method, randomness: str) -> bool:
@@ -225,16 +232,13 @@ def _score(inputs: RunInputs, fitted: Fitted) -> tuple[dict[str, Any], dict[str,
     for part, idx in (("val", split.val_idx), ("test", split.test_idx)):
         rows = logits[first : first + len(idx)]
         first += len(idx)
-        # a graph that was not made for a study may have unlabelled test nodes
-        labelled = bool((graph.y[idx] >= 0).all())
-        if len(idx) and labelled and inputs.randomness == "study":
+        # of a user's graph, nodes without a label may be in the test part; the score tells how many have one
+        labelled = graph.y[idx] >= 0 if graph.y.ndim == 1 else np.ones(len(idx), dtype=bool)
+        if labelled.any() and inputs.randomness == "study":
             scores[part] = evaluation.metrics(
-                rows,
-                graph.y[idx],
-                task=graph.task,
-                num_classes=graph.num_classes,
+                rows[labelled], graph.y[idx[labelled]], task=graph.task, num_classes=graph.num_classes,
                 dataset=str(inputs.key["dataset"]),
-            )
+            )  # fmt: skip
     return scores, {"answers": answer.answers, "note": answer.note}
 
 

@@ -63,8 +63,8 @@ def check_counted(out: Path, releases: Path) -> None:
     ):
         return
     remedy = (
-        "name the folder of releases that has it (--releases), or move the results away; another release "
-        "adds its epsilon to it"
+        "put back the folder of releases that has it (or name it, `dpgnn train --releases`), or move the "
+        "results away; another release adds its epsilon to it"
     )
     fail("results of a private run", f"be copies of releases in {releases}", str(out), remedy)
 

@@ -96,7 +96,7 @@ class GraphLedger:
                     f"{path} must be there, got none; put back the one that the entries and budgets in "
                     f"{self.root} were made with"
                 )
-            make_private(self.root, self.root)
+            private_folder(self.root, self.root)
             _make_once(path)
         key = path.read_bytes()
         if len(key) != 32:
@@ -161,6 +161,19 @@ class GraphLedger:
 
     def _mac(self, values: Any) -> str:
         return hmac.new(self.key, canonical_json(values).encode(), hashlib.sha256).hexdigest()
+
+
+def private_folder(folder: Path, root: Path) -> None:
+    """`make_private`, where `root` is one of releases.
+
+    Raises:
+        ValueError: others can read `root`, and it holds something but no releases: it is not ours to close.
+    """
+    if root.is_dir() and root.stat().st_mode & 0o077 and not (root / KEY).exists():
+        others = sorted(path.name for path in root.iterdir())
+        remedy = "name a new folder: it becomes readable by its owner alone"
+        require(not others, f"folder of releases {root}", "be new or empty", others[:3], remedy)
+    make_private(folder, root)
 
 
 def without_entry(root: Path) -> list[Path]:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from dpgnn.core import locks
 from dpgnn.core.paths import run_folder
-from dpgnn.core.storage import make_private, sha256_json, sync_folder
-from dpgnn.run.ledger import STAGED, GraphLedger, release_of
+from dpgnn.core.storage import sha256_json, sync_folder
+from dpgnn.run.ledger import STAGED, GraphLedger, private_folder, release_of
 from dpgnn.run.totals import check_budgets
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Place:
         Raises:
             BusyError: another process holds it.
         """
-        make_private(self.staged.parent, self.ledger.root)
+        private_folder(self.staged.parent, self.ledger.root)
         with locks.exclusive(self.staged.with_suffix(".lock"), f"{self.name} is being released"):
             yield
 
@@ -70,7 +70,7 @@ class Place:
         release = release_of(self.name, str(inputs.key["dataset"]), inputs.entry.method, plan)
         check_budgets(self.ledger, release)
         shutil.rmtree(self.staged, ignore_errors=True)  # left by a process that died
-        make_private(self.staged, self.ledger.root)
+        private_folder(self.staged, self.ledger.root)
         self.ledger.write(self.staged, release)
 
     def commit(self) -> None:
@@ -84,7 +84,7 @@ class Place:
         for path in self.staged.iterdir():
             path.chmod(0o600)
         sync_folder(self.staged)
-        make_private(self.folder.parent, self.ledger.root)
+        private_folder(self.folder.parent, self.ledger.root)
         with locks.waiting(self.ledger.root / ".lock"):
             check_budgets(self.ledger, release)
             os.rename(self.staged, self.folder)

@@ -13,9 +13,8 @@ from dpgnn.accountants.events import Event, compose_all
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.core import locks
 from dpgnn.core.checks import fail, open_probability, positive
-from dpgnn.core.storage import make_private
 from dpgnn.records.schema import event_from
-from dpgnn.run.ledger import BUDGETS, GraphLedger, Release
+from dpgnn.run.ledger import BUDGETS, GraphLedger, Release, private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +97,7 @@ def declare(ledger: GraphLedger, budget: TotalBudget) -> None:
 
     It holds the lock under which releases are committed, so no budget is lost, and none is passed unseen.
     """
-    make_private(ledger.root, ledger.root)
+    private_folder(ledger.root, ledger.root)
     with locks.waiting(ledger.root / ".lock"):
         kept = [other for other in budgets(ledger) if other.notion != budget.notion]
         _path(ledger).parent.mkdir(mode=0o700, exist_ok=True)

@@ -64,9 +64,17 @@ def inputs_of(
             "split_sha256": sha256_file(split_path),
             "prepared_sha256": prepared_sha256,
         },
-        caveats=(*provenance.get("caveats", ()), *study.config.settings[key.setting].caveats),
+        caveats=(*provenance.get("caveats", ()), *_caveats_of_split(stated, study, key)),
         edge_caveats=tuple(provenance.get("edge_caveats", ())), structure_sha256=structure,
     )  # fmt: skip
+
+
+def _caveats_of_split(stated: RunInputs, study: Study, key: RunKey) -> tuple[str, ...]:
+    """Caveats of a run's split; in a release also where a node that goes or is emptied moves others."""
+    setting = study.config.settings[key.setting]
+    may_go = stated.entry.relation != "replace-one" and stated.entry.privacy_unit != "edge"
+    moves = may_go and not setting.keeps_others and stated.randomness == "release"
+    return ("preprocessing",) if moves else setting.caveats
 
 
 def _graph(

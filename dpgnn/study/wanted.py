@@ -52,9 +52,12 @@ class Wanted:
 
         Inputs are not compared, because they may not exist yet.
         """
-        return record.get("code_sha256") == self._code(key.entry, key.dataset) and record.get(
-            "config_sha256"
-        ) == sha256_json(config_of(self.inputs(key)))
+        same_code = record.get("code_sha256") == self._code(key.entry, key.dataset)
+        return same_code and self.states(record.get("config_sha256"), key)
+
+    def states(self, config_sha256: str | None, key: RunKey) -> bool:
+        """Whether the study states a configuration of this hash for a run."""
+        return config_sha256 == sha256_json(config_of(self.inputs(key)))
 
 
 def code_of(study: Study, entry: str, dataset: str | None = None) -> str:

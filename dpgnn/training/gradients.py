@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -21,9 +22,9 @@ from dpgnn.models.trees import Trees
 from dpgnn.training import compiled, ghost
 from dpgnn.training.chunks import chunk_layout, chunks_of
 from dpgnn.training.clipping import Clipping, Per, uniform_clipping
-from dpgnn.training.gpu.steps import ResidentSteps
+from dpgnn.training.gpu.steps import ResidentSteps, check_precision
 from dpgnn.training.modules.engine import ModuleEngine
-from dpgnn.training.modules.masks import Masks
+from dpgnn.training.modules.masks import Masks, draws_kept
 from dpgnn.training.rounding import ROWS_OF_A_PRODUCT, SPREAD_SHARE
 
 Path = Literal["auto", "compiled", "autograd", "torch"]
@@ -109,6 +110,8 @@ class RootGradients:
         self.network, self.trees = network, trees
         self.clip(clipping)
         self.execution, self.device = execution, torch.device(execution.device)
+        if self.device.type == "cuda":
+            check_precision()
         self.dropout, self.masks = dropout, masks
         self.path = _choose_path(network, execution, with_dropout=dropout is not None)
         self._norms = ghost.compiled_norms if self.path == "autograd" else ghost.root_norms
@@ -161,11 +164,16 @@ class RootGradients:
                 spread_share=self._spread_share, by_itself=partial(self._add_chunk, named),
             )  # fmt: skip
             return self._sum
-        for chunk in chunks_of(self.trees, roots, self.chunk_rows):
-            loss = self._add_chunk(named, chunk)
-            if self.track_loss and loss is not None:
-                self._loss += loss
+        with self._kept():
+            for chunk in chunks_of(self.trees, roots, self.chunk_rows):
+                loss = self._add_chunk(named, chunk)
+                if self.track_loss and loss is not None:
+                    self._loss += loss
         return self._sum
+
+    def _kept(self) -> AbstractContextManager[None]:
+        """Puts the global generators back, from which a user's module may draw."""
+        return draws_kept() if self.path == "module" else nullcontext()
 
     def _add_chunk(self, named: Mapping[str, Tensor], chunk: np.ndarray) -> Tensor | None:
         """Add the terms of a chunk's roots; return their summed loss if it is computed."""
@@ -213,7 +221,8 @@ class RootGradients:
             # products over edges and nodes together
             rows = rows + np.diff(self.trees.entry_ptr[self.trees.row_ptr])
             self.module.of_release = True
-            self.module.try_out()
+            with self._kept():
+                self.module.try_out()
         self._is_small = rows <= ROWS_OF_A_PRODUCT
         self.chunk_rows = min(self.chunk_rows, ROWS_OF_A_PRODUCT)
         self._spread_share = SPREAD_SHARE
@@ -256,10 +265,13 @@ class RootGradients:
         """
         part_of, bounds = uniform_clipping(self.network, per, 1.0).parts(self.network)
         named, found = self.network.views(parameters.detach()), []
-        for chunk in chunks_of(self.trees, np.ascontiguousarray(roots, np.int64), self._norm_rows):
-            total = np.zeros((len(bounds), len(chunk)))
-            np.add.at(total, part_of, self._squared_norms(named, chunk))
-            found.append(np.sqrt(total))
+        with self._kept():
+            for chunk in chunks_of(
+                self.trees, np.ascontiguousarray(roots, np.int64), self._norm_rows
+            ):
+                total = np.zeros((len(bounds), len(chunk)))
+                np.add.at(total, part_of, self._squared_norms(named, chunk))
+                found.append(np.sqrt(total))
         return np.concatenate(found, axis=1) if found else np.zeros((len(bounds), 0))
 
     def _squared_norms(self, named: Mapping[str, Tensor], chunk: np.ndarray) -> np.ndarray:

@@ -53,6 +53,7 @@ def test_theorem_1_per_step_and_steps_of_every_published_row(vectors, fixed):
 def test_the_first_row_is_668_steps_and_669_is_just_too_many(fixed):
     event = fixed(32.0, 90941, 10000, 8)
     assert published.dpgnn_num_steps(event, 12.0, 1.0996096e-06) == 668
+    assert published.dpgnn_num_steps(event, 12.0, 1.0996096e-06, conversion="mironov") == 591
     assert published.dpgnn_epsilon(event, 669, 1 / 909410) == pytest.approx(12.0007, abs=5e-5)
 
 

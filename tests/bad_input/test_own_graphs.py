@@ -214,7 +214,11 @@ CASES = {
     ),
     "PyG file with sparse features": Case(
         own_pt(x=lambda torch: torch.eye(4).to_sparse()), PREPARE,
-        ("graph.pt: x must be a dense tensor of numbers, got 'sparse_coo, float32'; save it as `tensor.to_dense()`",),
+        ("graph.pt: x must be a dense tensor of numbers, got 'sparse_coo, float32'; give it as `tensor.to_dense()`",),
+    ),
+    "PyG file with weights": Case(
+        own_pt(edge_weight=lambda torch: torch.ones(6)), PREPARE,
+        ("graph.pt: edge_weight must not be there", "edges carry no weights or features here"),
     ),
     "npz that would run code": Case(
         own_npz(y=np.array([Hostile()] * 4, dtype=object)), PREPARE, ("graph.npz: array y must hold numbers, got 'Python objects, which are not read'",)

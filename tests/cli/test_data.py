@@ -245,6 +245,23 @@ def test_undeclared_classes_are_a_warning_with_the_line_to_paste(
         assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("cells", [["book", " book ", "film"], [True, False, True]])
+def test_the_line_to_paste_has_the_names_that_are_read(tmp_path, capsys, cells):
+    import polars as pl
+
+    pl.DataFrame({"x": [1.0, 2.0, 3.0], "label": cells}).write_parquet(tmp_path / "nodes.parquet")
+    pl.DataFrame({"source": [0], "target": [1]}).write_parquet(tmp_path / "edges.parquet")
+    assert main(["data", "validate", str(tmp_path)]) == 0
+    line = capsys.readouterr().err.strip().rpartition(": classes: ")[2]
+    (tmp_path / "graph.yaml").write_text(f"classes: {line}\n")
+    assert main(["data", "validate", str(tmp_path)]) == 0
+    assert len(line.split(",")) == 2
+    capsys.readouterr()
+    (tmp_path / "graph.yaml").write_text("classes: [film, ' book']\n")
+    assert main(["data", "validate", str(tmp_path)]) == 1
+    assert "classes must have no blanks around a name" in capsys.readouterr().err
+
+
 def test_a_prepared_graph_has_a_default_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["data", "prepare", "chains-s"]) == 0

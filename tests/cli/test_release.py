@@ -16,6 +16,7 @@ from models_in_memory import data_of, small
 import dpgnn
 from dpgnn.__main__ import main
 from dpgnn.cli.ledger import lines, open_ledger
+from dpgnn.records.schema import read_record
 from dpgnn.release.from_run import own_ids
 
 
@@ -72,10 +73,50 @@ def test_a_run_of_a_study_becomes_a_bundle(
     # the only run of a study need not be named; one of several must be
     assert main(["release", "study.yaml", "--out", "only"]) == 0
     assert dpgnn.load("only").claim == dpgnn.load("bundle").claim
+    assert "other options" not in capsys.readouterr().err
+    wider = {"dp_mlp": stated["entries"]["dp_mlp"] | {"options": {"width": 9}}}
+    Path("study.yaml").write_text(yaml.safe_dump(stated | {"entries": wider}))
+    assert main(["release", "study.yaml", "--out", "wider"]) == 0
+    tells(capsys.readouterr().err, "warning", run, "other options than the study states now")
     Path("study.yaml").write_text(yaml.safe_dump(stated | {"repeats": 9}))
     assert main(["release", "study.yaml", "--out", "other"]) == 1
     tells(said := capsys.readouterr().err, "chains-s.public/dp_mlp/eps=4/")
     assert "and 6 more" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "relation", "caveats"),
+    [("random", "add-remove", ["preprocessing"]), ("coins", "add-remove", []), ("random", "replace-one", [])],
+)  # fmt: skip
+def test_a_release_says_that_its_split_moves_other_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, relation: str, caveats: list[str]
+) -> None:
+    """A node more would draw other training nodes, so the claim is not of the whole way."""
+    monkeypatch.chdir(tmp_path)
+    run, graph = f"chains-m.{kind}/dp_mlp/eps=4/0", "results/graphs/chains-m"
+    stated = {
+        "name": "small", "root_seed": 7, "epsilons": ["4"], "repeats": 1, "randomness": "release",
+        "datasets": {"chains-m": {
+            "settings": [kind], "public_population": {"nodes": 60, "training": 36},
+        }},
+        "settings": {kind: {"kind": kind}},
+        "entries": {"dp_mlp": {
+            "method": "dp_mlp", "mode": "sound", "privacy_unit": "node", "relation": relation,
+            "options": {"width": 4, "training": {"num_steps": 4, "expected_batch_size": "full"}},
+        }},
+    }  # fmt: skip
+    if relation == "replace-one":
+        del stated["datasets"]["chains-m"]["public_population"]
+    Path("study.yaml").write_text(yaml.safe_dump(stated))
+    for line in (
+        f"data prepare chains-m --out {graph}",
+        f"split --graph {graph} --dataset chains-m --setting {kind} --repeat 0 --root-seed 7 --kind {kind}"
+        f" --out results/splits/chains-m.{kind}.0.parquet",
+        f"train --study study.yaml --run {run}",
+    ):
+        assert main(line.split()) == 0, line
+    found = read_record(Path("results/studies/small/runs") / run / "record.json")
+    assert [c for c in found.claims[0]["caveats"] if c == "preprocessing"] == caveats
 
 
 def test_names_that_graph_yaml_declares_come_with_the_model(

@@ -66,6 +66,11 @@ def test_a_checkpoint_is_used_only_by_the_run_that_wrote_it(tmp_path: Path) -> N
     assert Store(tmp_path, "mine").load("train") is None  # the stranger's checkpoint is removed
 
 
+def test_a_checkpoint_of_a_release_is_its_owners(tmp_path: Path) -> None:
+    Store(tmp_path, "mine", owner_only=True).save("train", {"w": np.arange(3.0)}, {})
+    assert (tmp_path / "train.safetensors").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_damaged_checkpoint_is_ignored(tmp_path: Path) -> None:
     Store(tmp_path, "mine").save("train", {"w": np.arange(3.0)}, {})
     (tmp_path / "train.safetensors").write_bytes(b"not a checkpoint")

@@ -66,6 +66,41 @@ def test_a_random_split_divides_the_labelled_nodes(seed, train, val, inductive):
     assert split.inductive == inductive
 
 
+def test_of_coins_no_node_moves_another():
+    graph = graph_of(public=True)
+    whole = draw(graph, kind="coins")
+    y = graph.y.copy()
+    gone = int(whole.train_idx[3])
+    y[gone] = -1
+    fewer = draw(dataclasses.replace(graph, y=y), kind="coins")
+    np.testing.assert_array_equal(fewer.train_idx, whole.train_idx[whole.train_idx != gone])
+    np.testing.assert_array_equal(fewer.test_idx, whole.test_idx)
+    moved = draw(dataclasses.replace(graph, y=y), kind="random")
+    assert len(np.setdiff1d(moved.train_idx, draw(graph, kind="random").train_idx)) > 1
+    # a row more, at the end
+    last = graph.num_nodes - 1
+    shorter = dataclasses.replace(
+        graph, x=graph.x[:last], y=graph.y[:last], splits={},
+        edge_index=graph.edge_index[:, (graph.edge_index < last).all(axis=0)],
+    )  # fmt: skip
+    parts = draw(shorter, kind="coins")
+    np.testing.assert_array_equal(parts.train_idx, whole.train_idx[whole.train_idx < last])
+    assert SplitConfig(kind="coins").keeps_others
+    assert not SplitConfig(kind="random").keeps_others
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.floats(0.1, 0.7), st.floats(0, 0.25))
+def test_coins_fall_with_their_probabilities(seed, train, val):
+    graph = graph_of(num_nodes=2000, seed=seed)
+    split = draw(graph, seed, kind="coins", train_fraction=train, val_fraction=val)
+    parts = split.train_idx, split.val_idx, split.test_idx
+    total = len(labelled_nodes(graph))
+    assert sum(map(len, parts)) == total
+    for part, share in zip(parts, (train, val, 1 - train - val), strict=True):
+        assert abs(len(part) - share * total) <= 5 * np.sqrt(share * (1 - share) * total) + 1
+
+
 def test_per_class_takes_the_same_number_of_each_class():
     graph = graph_of()
     split = draw(graph, kind="per_class", num_per_class=4, num_val=10, num_test=15)
@@ -340,7 +375,7 @@ def test_a_setting_that_cuts_nothing_is_stated_as_before_the_option():
     ("stated", "says"),
     [
         ({"num_per_class": 20, "num_val": 500}, "per_class and membership only, kind is random, since"),
-        ({"kind": "public", "train_fraction": 0.5}, "random and clustered only, kind is public"),
+        ({"kind": "public", "train_fraction": 0.5}, "random, coins and clustered only, kind is public"),
         ({"kind": "membership", "num_val": 500}, "num_val is read by per_class only"),
     ],
 )  # fmt: skip

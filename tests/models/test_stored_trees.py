@@ -72,6 +72,9 @@ def test_trees_of_something_else_are_named(tmp_path: Path) -> None:
     stored(folder, "gcn", 20)
     with pytest.raises(DamagedFileError, match="must hold trees of this sample, got others"):
         open_trees(folder, "that", np.zeros(SIZE, np.int64))
-    (folder / "node.npy").write_bytes((folder / "node.npy").read_bytes()[:-8])
-    with pytest.raises(DamagedFileError, match=r"must be a whole \.npy file"):
-        open_trees(folder, "this", np.zeros(SIZE, np.int64))
+    node = folder / "node.npy"
+    whole = node.read_bytes()
+    for other in (whole[:-8], whole[:-1] + bytes([whole[-1] ^ 1])):
+        node.write_bytes(other)
+        with pytest.raises(DamagedFileError, match=r"node\.npy must be as it was made, got other"):
+            open_trees(folder, "this", np.zeros(SIZE, np.int64))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 import yaml
 from models_in_memory import GRAPH, SMALL, data_of, small
@@ -23,6 +24,7 @@ from dpgnn.data.files.content import structure_hash
 from dpgnn.data.files.graph_files import read_graph
 from dpgnn.data.splits import SplitConfig, make_split, write_split
 from dpgnn.records.schema import record_from
+from dpgnn.release.data import read_data
 from dpgnn.run.ledger import GraphLedger
 from dpgnn.run.totals import TotalBudget, declare
 from dpgnn.study.study import load_study
@@ -134,6 +136,10 @@ def test_nodes_without_a_label_are_answered_and_not_scored() -> None:
     labelled = small().state
     assert model.record.metrics == {}
     assert all(torch.equal(model.state[name], rows) for name, rows in labelled.items())
+    # of the 40 test nodes those with a label are scored
+    data.y[1:10] = data_of().y[1:10]
+    some = dpgnn.fit(data, method="dp_mlp", unit="node", num_classes=2, seed=1, delta=1e-3, **SMALL)
+    assert some.record.metrics["test"]["num_nodes"] == 6
 
 
 def test_answers_are_those_of_the_method_with_names_and_who_may_see_them() -> None:
@@ -265,6 +271,33 @@ def test_a_data_without_an_attribute_is_refused_by_name(missing: str) -> None:
     delattr(data, missing)
     with pytest.raises(ValueError, match=f"data.{missing} must be there"):
         dpgnn.fit(data, method="dp_mlp", num_classes=2)
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc", "scipy", "bfloat16"])
+def test_features_of_any_form_are_read(form: str) -> None:
+    data, dense = data_of(), data_of().x
+    data.x = {
+        "coo": dense.to_sparse_coo, "csr": dense.to_sparse_csr, "csc": dense.to_sparse_csc,
+        "scipy": lambda: sp.csr_matrix(dense.numpy()), "bfloat16": dense.bfloat16,
+    }[form]()  # fmt: skip
+    graph = read_data(data, name="two", num_classes=2, directed=False).graph
+    wanted = dense.bfloat16().float() if form == "bfloat16" else dense
+    found = graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray()
+    np.testing.assert_array_equal(found, wanted.numpy())
+
+
+def test_an_attribute_of_another_form_and_masks_that_overlap_are_named() -> None:
+    data = data_of()
+    data.test_mask = data.train_mask.clone()
+    said = r"data\.test_mask must leave out the nodes of data\.train_mask, got \[0\]"
+    with pytest.raises(ValueError, match=said):
+        read_data(data, name="two", num_classes=2, directed=False)
+    data = data_of()
+    data.edge_index = torch.eye(60).to_sparse_coo()
+    with pytest.raises(ValueError, match=r"data\.edge_index must be a dense tensor of numbers"):
+        read_data(data, name="two", num_classes=2, directed=False)
+    with pytest.raises(ValueError, match="num_classes must be >= 1, got 0"):
+        small(num_classes=0)
 
 
 def test_an_account_is_the_plan_of_the_fit() -> None:

@@ -13,7 +13,7 @@ from dpgnn.accountants.implications import Notion
 from dpgnn.accountants.plan import Mechanism, Plan
 from dpgnn.core.storage import DamagedFileError
 from dpgnn.data.files.content import structure_hash
-from dpgnn.run.ledger import GraphLedger, release_of, without_entry
+from dpgnn.run.ledger import GraphLedger, private_folder, release_of, without_entry
 from dpgnn.run.totals import TotalBudget, budgets, declare
 
 GRAPH = two_community_graph()
@@ -56,6 +56,19 @@ def test_a_ledger_holds_its_own_graph_alone_and_gives_back_what_was_entered(tmp_
     # a moved folder still counts
     (tmp_path / "a").rename(tmp_path / "moved")
     assert len(ledger.releases()) == 2
+
+
+def test_a_folder_that_holds_other_things_is_not_closed(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    (shared / "notes.txt").write_text("of all")
+    with pytest.raises(ValueError, match=r"folder of releases .*shared must be new or empty, got"):
+        private_folder(shared / "study", shared)
+    assert shared.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in shared.iterdir()] == ["notes.txt"]
+    (shared / "notes.txt").unlink()
+    private_folder(shared / "study", shared)
+    assert shared.stat().st_mode & 0o777 == 0o700
 
 
 def test_an_entry_names_its_graph_under_a_secret_key_only(tmp_path: Path) -> None:

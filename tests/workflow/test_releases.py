@@ -128,6 +128,13 @@ def test_a_study_of_releases_ends_with_a_report_of_plans_and_claims(folder: Path
     assert "chains-s: 2 releases in releases" in ended.stderr
     said = run_tool(folder, "dpgnn", "report", "--study", "config.yaml").stderr
     assert "report.html: 3 of 3 runs" in said
+    # results whose releases are elsewhere are not removed
+    (folder / "releases").rename(folder / "moved")
+    again = run_tool(folder, "dpgnn", "run", "quick", "--", "--cores", "2", check=False)
+    assert again.returncode == 1
+    tells(again.stderr, "must be copies of releases in releases", "put back the folder")
+    assert (run / "model.safetensors").exists()
+    (folder / "moved").rename(folder / "releases")
     # the same graph is found by another study
     write_study(folder, STUDY | {"name": "second", "entries": ENTRIES})
     key = "chains-s.public/dp_mlp/eps=8/0"

@@ -67,25 +67,32 @@ def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:
         fail(str(path), "hold a PyG Data or a dictionary", type(values).__name__)
     tensors = {str(k): v for k, v in values.items() if isinstance(v, torch.Tensor)}
     # other attributes, such as a sparse copy of the edges, are ignored
-    arrays = {k: _array_of(f"{path}: {k}", v) for k, v in tensors.items() if k in READ}
+    arrays = {k: array_of(f"{path}: {k}", v) for k, v in tensors.items() if k in READ}
     return _from_arrays(path, arrays, options, present=sorted(tensors))
 
 
-def _array_of(where: str, tensor: torch.Tensor) -> np.ndarray:
-    """A dense tensor's values; bfloat16, which numpy lacks, becomes float32."""
+def array_of(where: str, tensor: torch.Tensor) -> np.ndarray:
+    """A dense tensor's values; bfloat16, which numpy lacks, becomes float32.
+
+    Raises:
+        ValueError: it is not dense; `where` names it.
+    """
     import torch
 
-    plain = tensor.detach()
+    plain = tensor.detach().cpu()
     try:
         return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
     except (TypeError, RuntimeError):
         kind = f"{tensor.layout}, {tensor.dtype}".replace("torch.", "")
-        fail(where, "be a dense tensor of numbers", kind, "save it as `tensor.to_dense()`")
+        fail(where, "be a dense tensor of numbers", kind, "give it as `tensor.to_dense()`")
 
 
 def _from_arrays(
     path: Path, arrays: dict[str, np.ndarray], options: Options, *, present: list[str]
 ) -> RawGraph:
+    for name in sorted({"edge_weight", "edge_attr"} & set(present)):
+        remedy = "edges carry no weights or features here; save the graph without it"
+        fail(f"{path}: {name}", "not be there", ", ".join(present), remedy)
     wanted = ["y", "edge_index", *([] if "x_data" in arrays else ["x"])]
     for name in wanted:
         if name not in arrays:

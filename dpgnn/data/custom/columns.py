@@ -150,7 +150,10 @@ def texts_of(column: pl.Series) -> pl.Series:
 
     if column.dtype.is_float():
         column = column.fill_nan(None)
-        whole = (column == column.floor()) & (column.abs() <= MAX_EXACT)
+        exact = (
+            2**24 if column.dtype == pl.Float32 else 2**53
+        )  # below, each whole number is its own
+        whole = (column == column.floor()) & (column.abs() < exact)
         short = column.set(~whole, None).cast(pl.Int64).cast(pl.String)
         return short.zip_with(whole.fill_null(value=True), column.cast(pl.String)).fill_null("")
     kinds = (pl.String, pl.Categorical, pl.Enum, pl.Null)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dpgnn.data.custom.columns import texts_of
 from dpgnn.data.custom.labels import WHOLE
 from dpgnn.data.custom.options import graph_file, read_options
 
@@ -34,10 +35,10 @@ def _names(path: Path) -> set[str]:
     if path.suffix == ".csv":
         column = pl.scan_csv(path, infer_schema=False).select("label").collect()
     elif path.suffix == ".parquet":
-        column = pl.scan_parquet(path).select(pl.col("label").cast(pl.String)).collect()
+        column = pl.scan_parquet(path).select("label").collect()
     else:
         return set()
-    return {name for name in column["label"].unique() if name}
+    return {name for name in texts_of(column["label"].unique()) if name}
 
 
 def _quoted(name: str) -> str:

@@ -53,6 +53,8 @@ class Options:
             names = getattr(self, name)
             distinct = len(set(names)) == len(names)
             require(distinct, name, "have different names", list(names), remedy)
+        padded = [name for name in self.classes if name != name.strip()]
+        require(not padded, "classes", "have no blanks around a name", padded, "labels have none")
         if self.classes and self.num_classes is not None:
             rule = f"be {len(self.classes)}, the number of `classes`"
             require(self.num_classes == len(self.classes), "num_classes", rule, self.num_classes)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpgnn.core.checks import fail
+from dpgnn.core.checksums import OF_FOLDER
 from dpgnn.core.paths import regular
 from dpgnn.core.wording import count
 from dpgnn.data.custom import columns
@@ -30,7 +31,7 @@ from dpgnn.data.custom.labels import label_columns, labels
 from dpgnn.data.custom.options import Options, graph_file, read_options
 from dpgnn.data.custom.table import read_table
 from dpgnn.data.files.content import parts_of
-from dpgnn.data.files.graph_files import read_graph
+from dpgnn.data.files.graph_files import read_graph, was_cut_short
 from dpgnn.data.graph import Graph, clean_edges
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def problems_of(path: Path) -> list[str]:
         got = "a file" if path.exists() else "no such folder"
         return [f"{path} must be a folder that holds a graph, got {got}; see docs/data.md"]
     if not (path / "graph.json").exists():
+        if (path / OF_FOLDER).exists() or was_cut_short(path):
+            return [f"{path} must hold graph.json, got none; it is unfinished: make it again"]
         if stream.is_large(path):
             return stream.problems_of(path)
         return read_folder(path, path.name)[1]

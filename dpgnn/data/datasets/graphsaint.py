@@ -78,12 +78,24 @@ def read_class_map(path: Path, num_nodes: int) -> tuple[np.ndarray, int, Task]:
     labels: list[Any] = [None] * num_nodes
     for node, label in mapping.items():
         labels[int(node)] = label
-    if isinstance(labels[0], list):
-        array = np.array(labels, dtype=np.uint8)
-        require(array.ndim == 2, str(path), "hold label lists of one length", "lists that differ")
-        return array, array.shape[1], "multilabel"
-    array = np.array(labels, dtype=np.int64)
-    return array, int(array.max()) + 1, "multiclass"
+    several = isinstance(labels[0], list)
+    for node, label in enumerate(labels):
+        if several:
+            ok, rule = _is_list_of(label, 0, 1), "be a list of 0 and 1"
+            ok = ok and len(label) == len(labels[0])
+        else:
+            ok, rule = _is_list_of([label], 0, num_nodes), "be the number of a class"
+        require(ok, f"{path}: label of node {node}", rule, label, "fetch it again")
+    if several:
+        return np.array(labels, dtype=np.uint8), len(labels[0]), "multilabel"
+    return np.array(labels, dtype=np.int64), max(labels) + 1, "multiclass"
+
+
+def _is_list_of(values: object, least: int, most: int) -> bool:
+    """Whether it is a list of whole numbers in this range; true and false are none."""
+    return isinstance(values, list) and all(
+        type(value) is int and least <= value <= most for value in values
+    )
 
 
 def read_roles(path: Path) -> dict[str, np.ndarray]:
@@ -91,6 +103,11 @@ def read_roles(path: Path) -> dict[str, np.ndarray]:
     roles = _read_json(path)
     if not isinstance(roles, dict) or not set(ROLES) <= set(roles):
         fail(str(path), "hold the lists tr, va, te", roles if roles is None else list(roles))
+    for role in ROLES:
+        ok = _is_list_of(roles[role], 0, 2**62)
+        require(
+            ok, f"{path}: {role}", "be a list of nodes", str(roles[role])[:60], "fetch it again"
+        )
     return {part: np.array(roles[role], dtype=np.int64) for role, part in ROLES.items()}
 
 

@@ -57,11 +57,15 @@ settings:
   {recipe}
 
 entries:
-  dp_mlp: {{method: dp_mlp, mode: sound, privacy_unit: node, relation: add-remove{options}}}
+  # every step takes all training nodes; for a large graph state a number that does not follow from theirs
+  dp_mlp: {{method: dp_mlp, mode: sound, privacy_unit: node, relation: add-remove,
+           options: {{training: {{expected_batch_size: full}}}}}}
 """
 TRAIN_FRACTION = 0.6
 FRACTIONS = f"train_fraction: {TRAIN_FRACTION}, val_fraction: 0.2"
 RECIPES = {
+    # each node by its own coin: under add-remove no other node may move with the one that is added
+    "coins": f"coins: {{kind: coins, inductive: true, {FRACTIONS}}}",
     "random": f"random: {{kind: random, inductive: true, {FRACTIONS}}}",
     "public": "public: {kind: public, inductive: true}  # the parts that the graph brings",
 }
@@ -78,7 +82,7 @@ def study_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
     Raises:
         ValueError: no data set or user's graph has that name, or it cannot be part of a path.
     """
-    return _filled(TEXT, name, own_folder)
+    return _filled(TEXT, name, own_folder, "random")
 
 
 def release_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
@@ -87,7 +91,7 @@ def release_text(name: str, *, own_folder: Path = OWN_FOLDER) -> str:
     Raises:
         ValueError: as for `study_text`.
     """
-    return _filled(RELEASE, name, own_folder)
+    return _filled(RELEASE, name, own_folder, "coins")
 
 
 def check_name(name: str) -> None:
@@ -100,10 +104,12 @@ def check_name(name: str) -> None:
     require(bool(STUDY_NAME.fullmatch(name)), "name of a data set", rule, name, "rename its folder")
 
 
-def _filled(text: str, name: str, own_folder: Path) -> str:
+def _filled(text: str, name: str, own_folder: Path, drawn: str) -> str:
+    """The text for a data set; `drawn`: the recipe where the graph brings no parts."""
     own = entry_of(name, own_folder=own_folder) is OWN
     check_name(name)
-    setting, num_train = _own_facts(Path(own_folder) / name) if own else ("random", _listed(name))
+    brings, num_train = _own_facts(Path(own_folder) / name) if own else (False, _listed(name))
+    setting = "public" if brings else drawn
     small = num_train is not None and num_train <= SMALL
     return text.format(
         name=name,
@@ -115,20 +121,20 @@ def _filled(text: str, name: str, own_folder: Path) -> str:
     )
 
 
-def _own_facts(folder: Path) -> tuple[str, int | None]:
-    """Setting and number of training nodes; the latter is None if not needed or unknown."""
+def _own_facts(folder: Path) -> tuple[bool, int | None]:
+    """Whether it brings its parts, and its number of training nodes, None if not needed or unknown."""
     from dpgnn.data.custom import read as custom
     from dpgnn.data.custom import stream as custom_stream
 
     if custom_stream.is_large(folder):
-        return "random", None
+        return False, None
     # problems of a graph are reported by `dpgnn data validate`, and before the first run
     graph, _ = custom.read_folder(folder, folder.name)
     if graph is None:
-        return "random", None
+        return False, None
     if "public" in graph.splits:
-        return "public", len(graph.splits["public"]["train"])
-    return "random", round(TRAIN_FRACTION * len(labelled_nodes(graph)))
+        return True, len(graph.splits["public"]["train"])
+    return False, round(TRAIN_FRACTION * len(labelled_nodes(graph)))
 
 
 def _listed(name: str) -> int | None:

@@ -36,6 +36,10 @@ MAX_HASHED_BYTES = 256 << 20
 FILES = ("nodes.parquet", "edges.parquet")
 # keys of graph.json besides sizes, splits and checksums
 STATED = ("name", "num_classes", "task", "directed", "allow_self_loops")
+KEYS = {
+    *STATED, "schema_version", "files", "splits", "content_sha256", "x_layout", "num_nodes", "num_edges",
+    "num_features", "provenance",
+}  # fmt: skip
 HIDDEN = ".new"  # prefix of the folder where files wait until all are complete
 
 
@@ -163,8 +167,10 @@ def read_meta(folder: Path) -> dict[str, Any]:
     path = Path(folder) / "graph.json"
     check(path)
     meta = read_json(path)
-    keys = {"schema_version", "name", "files", "splits", "content_sha256", "x_layout", "num_nodes"}
-    missing = sorted(keys - set(meta)) if isinstance(meta, dict) else ["everything"]
+    missing = sorted(KEYS - set(meta)) if isinstance(meta, dict) else ["everything"]
+    if not missing:
+        files = meta["files"] if isinstance(meta["files"], dict) else {}
+        missing = [f"files: {name}" for name in FILES if not isinstance(files.get(name), dict)]
     if missing:
         raise DamagedFileError(f"{path} must have the keys {', '.join(missing)}; make it again")
     if meta["schema_version"] != SCHEMA_VERSION:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dpgnn.core.checks import fail, one_of
+from dpgnn.core.checks import fail, one_of, require
 from dpgnn.core.grouping import grouped
 
 PER_FILE = ("file", "mirror_path", "url", "sha256")
@@ -109,6 +109,7 @@ def source_of(name: str) -> Source:
 def _member(family: Source, name: str) -> Source:
     """A row `facebook-*` covers every school; the star is the part of the name after the dash."""
     member = name.partition("-")[2]
+    require(member.isalnum(), "data set", f"be {family.name} with letters and digits", name)
     files = tuple(
         replace(
             raw,

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpgnn.core import locks
 from dpgnn.core.checks import one_line, require
+from dpgnn.core.code_hash import code_sha256
 from dpgnn.core.storage import DamagedFileError, explain_os_errors, sha256_json
 from dpgnn.methods.dp_gnn.options import DPGNNConfig, sampler_of
 
@@ -42,7 +43,8 @@ def stored_trees(entry: Entry, graph: Graph, sample: StoredSample) -> Trees:
 
     config: DPGNNConfig = entry.options
     bound = sampler_of(entry).promise.max_occurrences
-    made_of = sha256_json([sample.sha256, config.num_hops, config.conv, bound])
+    code = code_sha256("dpgnn.models.stored_trees", "dpgnn.models.trees")
+    made_of = sha256_json([sample.sha256, config.num_hops, config.conv, bound, code])
     folder = sample.place / f"trees-{made_of[:16]}"
     lock = sample.place / f".{folder.name}.lock"
     with explain_os_errors(folder), locks.one_at_a_time(lock):

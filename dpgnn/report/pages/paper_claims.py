@@ -203,6 +203,8 @@ def _compared(found: Sequence[Pair], claim: Mapping[str, Any]) -> tuple[str, str
     low, high = counted.repeats
     graphs = count(len(counted.graphs), "graph")
     sound = "; sound" if any(pair.entry.mode == "sound" for pair in found) else ""
+    if not sound and any(pair.reference.mode == "sound" for pair in found):
+        sound = "; against sound"
     return counted.outcome(claim.get("wanted", "ahead")), (
         f"{effect_words(counted)}; ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
         f"{graphs}, n {low if low == high else f'{low}-{high}'}{sound}."

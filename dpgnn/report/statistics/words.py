@@ -72,6 +72,7 @@ def setting_words(split: Mapping[str, Any]) -> str:
     kinds = {
         "public": "the split its publishers made",
         "random": f"{fractions}, at random",
+        "coins": f"{fractions}, each node by its own coin",
         "clustered": f"{fractions}, whole communities together",
         "per_class": (
             f"{counts}, {split['num_val']} validation nodes, {split['num_test'] or 'all other'} test nodes"

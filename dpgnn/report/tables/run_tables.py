@@ -117,8 +117,12 @@ def datasets_table(runs: Sequence[Run], paths: Paths) -> Table[DatasetRow]:
         counted = [facts for facts in known if not facts.get("public_population")]
         facts: Mapping[str, Any] = next(iter(counted or known), {})
         tests = {m["test"]["num_nodes"] for run in here if (m := run.record.metrics).get("test")}
+        # a release whose sizes are declared tells those, and no number of edges
+        released = any(run.record.randomness.get("kind") == "release" for run in here)
+        hidden = released and bool(known) and not counted
         told: dict[str, Any] = {
-            count: meta.get(count, facts.get(count)) for count in (*COUNTS, "task")
+            count: facts.get(count) if hidden else meta.get(count, facts.get(count))
+            for count in (*COUNTS, "task")
         }
         cited: dict[str, Any] = {
             part: origin.get(part) for part in ("version", "licence", "citation")

@@ -34,6 +34,19 @@ RESIDENT_SHARE = 0.7
 FILLED = "fill_uninitialized_memory"
 
 
+def check_precision() -> None:
+    """Refuse products of float32 in TensorFloat-32.
+
+    Raises:
+        ValueError: torch is set to them.
+    """
+    precision = torch.get_float32_matmul_precision()
+    require(
+        precision == "highest", "float32_matmul_precision", "be highest", precision,
+        "the error of a sum in TensorFloat-32 would exceed what noise and bounds cover",
+    )  # fmt: skip
+
+
 class ResidentSteps:
     """Clipped sums over roots of some trees that stay on a GPU.
 
@@ -67,11 +80,7 @@ class ResidentSteps:
         kernels: Kernels = "auto",
         graphs: bool = True,
     ) -> None:
-        precision = torch.get_float32_matmul_precision()
-        require(
-            precision == "highest", "float32_matmul_precision", "be highest", precision,
-            "the error of a sum in TensorFloat-32 would exceed what noise and bounds cover",
-        )  # fmt: skip
+        check_precision()
         _check_memory(x, trees, device)
         self.network, self.dtype, self.device, self.capture = network, dtype, device, graphs
         self.shapes = Shapes(trees)

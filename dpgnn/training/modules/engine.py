@@ -26,10 +26,15 @@ from dpgnn.training.modules.gradients import (
     norms_of,
     row_gradients,
 )
-from dpgnn.training.modules.masks import Masks, draws_kept, start_draws
+from dpgnn.training.modules.masks import Masks, start_draws
 from dpgnn.training.modules.probes import CHUNK_ROWS, largest_chunk, moved, probe
+from dpgnn.training.modules.watch import NoRows
 
 LACKS_MEMORY = (MemoryError, torch.OutOfMemoryError)
+# errors of a way where forward takes another course, such as on a tree without edges; the loop follows it
+OTHER_COURSE: dict[Way, tuple[type[Exception], ...]] = {
+    "rows": (NoRows,), "vmap": (Exception,), "loop": (),
+}  # fmt: skip
 # roots whose gradients are formed at once; vmap is fastest with chunks of 32 to 64
 FORMED_AT_ONCE = 32
 
@@ -52,7 +57,7 @@ class ModuleEngine:
 
     Guarantee: a call of forward gets the trees of several roots only in chunks of at most as many rows and
     edges as the module was tested with; a larger tree is alone. Global generators start from the same state
-    for each call.
+    for each call; the caller puts them back (`masks.draws_kept`).
     """
 
     network: ModuleNetwork
@@ -84,12 +89,11 @@ class ModuleEngine:
         Guarantee: each root adds one term of norm at most the clipping's `total_norm`.
         """
         loss = torch.zeros((), dtype=self.dtype, device=self.device)
-        with draws_kept():
-            for some in self._pieces(roots):
-                found = self._of(named, some)
-                if found is not None:
-                    add_clipped(found[0], len(some), parts, sums, self.dtype, spread_share)
-                    loss += found[1]
+        for some in self._pieces(roots):
+            found = self._of(named, some)
+            if found is not None:
+                add_clipped(found[0], len(some), parts, sums, self.dtype, spread_share)
+                loss += found[1]
         return loss
 
     def _of(
@@ -124,11 +128,10 @@ class ModuleEngine:
     def squared_norms(self, named: Mapping[str, Tensor], roots: np.ndarray) -> np.ndarray:
         """float64, shape (num_tensors, num_roots): upper bounds on squared norms; sensitive."""
         names, found = tuple(self.network.shapes), []
-        with draws_kept():
-            for some in self._pieces(roots):
-                each = self._of(named, some)
-                none = np.full((len(names), len(some)), np.inf)
-                found.append(none if each is None else norms_of(each[0], names, len(some))[0])
+        for some in self._pieces(roots):
+            each = self._of(named, some)
+            none = np.full((len(names), len(some)), np.inf)
+            found.append(none if each is None else norms_of(each[0], names, len(some))[0])
         return np.concatenate(found, axis=1)
 
     def gradients(self, named: Mapping[str, Tensor], roots: np.ndarray) -> tuple[Gradients, Tensor]:
@@ -148,10 +151,8 @@ class ModuleEngine:
             return self._formed(named, batch, x, y, self.choice.way)
         except LACKS_MEMORY:
             raise
-        except Exception:
-            if self.choice.way == "loop":
-                raise
-        start_draws()  # where forward takes another course, such as on a tree without edges
+        except OTHER_COURSE[self.choice.way]:
+            start_draws()
         return self._formed(named, batch, x, y, "loop")
 
     def _pieces(self, roots: np.ndarray) -> list[np.ndarray]:

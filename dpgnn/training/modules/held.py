@@ -36,12 +36,10 @@ def refuse_data(
         if isinstance(value, nn.Parameter) and value.requires_grad:
             continue
         shape = tuple(value.shape)
-        kind = value.numpy(force=True).dtype.kind if isinstance(value, Tensor) else value.dtype.kind
-        is_whole = kind in "iu"
         why = ""
         if num_nodes is not None and any(_is_near(size, num_nodes, is_declared) for size in shape):
             why = f"{num_nodes} is the number of nodes"
-        elif is_whole and len(shape) == 2 and shape[0] == 2 and shape[1] > 1:
+        elif _is_whole(value) and len(shape) == 2 and shape[0] == 2 and shape[1] > 1:
             why = "whole numbers in two rows are a list of edges"
         if why:
             remedy = f"{why}, and forward may read its root's tree alone"
@@ -142,8 +140,7 @@ def _state(module: nn.Module, name: str) -> dict[str, bytes | str]:
     """All values that could be kept between calls: contents of tensors, numbers and texts."""
     found: dict[str, bytes | str] = {}
     for where, value in _held(module, name):
-        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
-        found[where] = found.get(where, b"") + b"%d %s" % (array.size, array.tobytes())  # type: ignore[operator]
+        found[where] = found.get(where, b"") + _bytes(value)  # type: ignore[operator]
     for path, part in module.named_modules():
         for key, value in vars(part).items():
             if isinstance(value, (int, float, str, bool)) and key != "training":
@@ -152,6 +149,23 @@ def _state(module: nn.Module, name: str) -> dict[str, bytes | str]:
                 plain = all(isinstance(v, (int, float, str)) for v in list(value))
                 found[f"{where_of(name, path)}.{key} "] = repr(value) if plain else str(len(value))
     return found
+
+
+def _is_whole(value: Tensor | np.ndarray) -> bool:
+    """Whether it holds whole numbers."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "iu"
+    kind = value.dtype
+    return not (kind.is_floating_point or kind.is_complex or kind == torch.bool)
+
+
+def _bytes(value: Tensor | np.ndarray) -> bytes:
+    """Its size and contents; also of kinds that numpy does not have, such as bfloat16."""
+    if isinstance(value, np.ndarray):
+        return b"%d %s" % (value.size, value.tobytes())
+    plain = value.detach().to_dense() if value.layout != torch.strided else value.detach()
+    flat = plain.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return b"%d %s" % (flat.numel(), flat.view(torch.uint8).numpy().tobytes())
 
 
 def _generators() -> dict[str, bytes]:

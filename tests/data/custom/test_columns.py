@@ -81,6 +81,9 @@ def test_whole_floats_name_the_same_nodes_as_integers(tmp_path: Path) -> None:
     """As pandas writes a column of integers that had an empty cell."""
     cells = pl.Series("c", [3.0, -1.0, 2.0**60, float("inf"), 0.1])
     assert columns.texts_of(cells).to_list() == ["3", "-1", "1.152921504606847e+18", "inf", "0.1"]
+    # a float of 32 bits holds whole numbers below 2^24, each by itself
+    short = pl.Series("c", [2.0**24 - 1, 2.0**24, 2.0**24 + 4], dtype=pl.Float32)
+    assert columns.texts_of(short).to_list() == ["16777215", "16777216.0", "16777220.0"]
     nodes = {"id": [7.0, 8.0, 9.0], "h": [1, 2, 3], "label": [0, 1, 1]}
     pl.DataFrame(nodes).write_parquet(tmp_path / "nodes.parquet")
     pl.DataFrame({"source": [7, 8], "target": [8.0, 9.0]}).write_parquet(tmp_path / "edges.parquet")

@@ -67,6 +67,23 @@ def test_an_incomplete_table_is_named(toy, file):
         graphsaint.load("flickr", toy, 0)
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("class_map.json", {"0": 1.7, "1": 0, "2": 0, "3": 0}, "node 0 must be the number of a class, got"),
+        ("class_map.json", {"0": 1, "1": None, "2": 0, "3": 0}, "node 1 must be the number of a class"),
+        ("class_map.json", {"0": -1, "1": 0, "2": 0, "3": 0}, "label of node 0 must be the number"),
+        ("class_map.json", {str(n): [0.5, 1] for n in range(4)}, "node 0 must be a list of 0 and 1"),
+        ("class_map.json", {"0": [0, 1], "1": [0], "2": [1, 0], "3": [1, 1]}, "node 1 must be a list"),
+        ("role.json", {"tr": [0.9, 1], "va": [2], "te": [3]}, r"role\.json: tr must be a list of nodes"),
+    ],
+)  # fmt: skip
+def test_values_that_are_no_whole_numbers_are_named(toy, file, content, message):
+    (toy.folder / file).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message):
+        graphsaint.load("flickr", toy, 0)
+
+
 def test_text_that_is_no_json_is_named(toy):
     (toy.folder / "role.json").write_text("{tr: [0]}")
     with pytest.raises(ValueError, match=r"role\.json must be JSON"):

@@ -43,6 +43,12 @@ def test_a_name_that_cannot_stand_in_a_path_is_refused(tmp_path: Path) -> None:
         study_text("my graph", own_folder=tmp_path)
 
 
+def test_a_release_draws_parts_in_which_no_node_moves_another(tmp_path: Path) -> None:
+    own_graph(tmp_path / "mine", 2000, split=False)
+    study = resolve(yaml.safe_load(release_text("mine", own_folder=tmp_path)))
+    assert study.config.settings["coins"].keeps_others
+
+
 @pytest.mark.parametrize("num_nodes", [10, 2000])
 def test_a_release_is_one_private_run(tmp_path: Path, num_nodes: int) -> None:
     own_graph(tmp_path / "mine", num_nodes, split=True)
@@ -50,5 +56,5 @@ def test_a_release_is_one_private_run(tmp_path: Path, num_nodes: int) -> None:
     assert [key.folder for key in study.keys] == ["mine.public/dp_mlp/eps=4/0"]
     assert study.config.randomness == "release"
     entry = study.entries["dp_mlp"].for_dataset("mine")
-    full = entry.options.training.expected_batch_size == "full"
-    assert full == (num_nodes == 10)
+    # the private number of training nodes chooses no option
+    assert entry.options.training.expected_batch_size == "full"

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from dpgnn.core.checksums import OF_FOLDER
 from dpgnn.core.storage import DamagedFileError
+from dpgnn.data.custom.read import problems_of
 from dpgnn.data.files import graph_files
 from dpgnn.data.files.content import content_hash
 from dpgnn.data.files.graph_files import read_graph, save_graph
@@ -104,6 +105,8 @@ def test_an_unfinished_folder_is_not_a_graph(tmp_path):
     (tmp_path / "graph.json").unlink()
     with pytest.raises(DamagedFileError, match=r"graph.json does not exist; run the stage"):
         read_graph(tmp_path)
+    (problem,) = problems_of(tmp_path)
+    assert "must hold graph.json, got none; it is unfinished: make it again" in problem
 
 
 def test_graph_json_of_another_version_or_content_is_refused(tmp_path):
@@ -114,6 +117,18 @@ def test_graph_json_of_another_version_or_content_is_refused(tmp_path):
         read_graph(tmp_path)
     (tmp_path / OF_FOLDER).unlink()
     with pytest.raises(DamagedFileError, match="schema_version 1, got 99"):
+        read_graph(tmp_path)
+    for key in ("num_edges", "num_features", "num_classes", "task", "directed", "provenance"):
+        less = {name: value for name, value in meta.items() if name != key}
+        (tmp_path / "graph.json").write_text(json.dumps(less))
+        with pytest.raises(
+            DamagedFileError, match=rf"graph\.json must have the keys {key}; make it"
+        ):
+            read_graph(tmp_path)
+    (tmp_path / "graph.json").write_text(json.dumps(meta | {"files": {}}))
+    with pytest.raises(
+        DamagedFileError, match=r"keys files: nodes\.parquet, files: edges\.parquet"
+    ):
         read_graph(tmp_path)
     (tmp_path / "graph.json").write_text(json.dumps(meta | {"num_nodes": 9}))
     with pytest.raises(DamagedFileError, match="must hold 9 nodes"):

@@ -49,6 +49,11 @@ def test_checksums_and_sizes_are_those_of_the_mirrors_manifest(mirror):
         assert ours[path].num_bytes == file["bytes"]
 
 
+def test_a_member_of_a_family_is_letters_and_digits():
+    with pytest.raises(ValueError, match=r"must be facebook-\* with letters and digits"):
+        source_of("facebook-../../evil")
+
+
 def test_an_unknown_data_set_lists_those_that_exist():
     with pytest.raises(ValueError, match=r"data set must be one of .*cora, .*got 'coro'"):
         datasets.load("coro", folder="unused", root_seed=0)

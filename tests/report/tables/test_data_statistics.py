@@ -1,4 +1,5 @@
 import csv
+from pathlib import Path
 
 import pytest
 from helpers import tells
@@ -38,6 +39,8 @@ def test_every_value_that_can_be_checked_equals_the_papers_but_one(mirror, monke
     (differs,) = [row for row in checked if row.verdict == "differs"]
     assert (differs.dataset, differs.quantity, differs.paper_value) == ("Physics", "classes", "8")
     assert differs.our_value == "5"
+    page = (Path(__file__).parents[3] / "docs" / "data_statistics.md").read_text()
+    assert page == as_markdown(rows)
     edges = {row.dataset: row.reason for row in checked if row.quantity == "edges"}
     assert edges["CS"] == "twice the directed edges"
     assert edges["Cora-ML"] == "entries of the raw file"

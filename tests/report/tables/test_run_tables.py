@@ -74,6 +74,21 @@ def test_declared_numbers_of_training_nodes_are_no_counts(tmp_path: Path, runs: 
     assert row.num_train == "2000 (declared)"
 
 
+def test_a_release_with_declared_numbers_tells_no_count(tmp_path: Path, runs: list[Run]) -> None:
+    """Neither the number of nodes nor that of edges, which tell neighbouring graphs apart."""
+    declared = {"public_population": True, "num_train": 2000, "num_nodes": 5000}
+    some = [
+        replace(run, record=replace(
+            run.record, facts={**run.record.facts, **declared}, randomness={"kind": "release"},
+        ))
+        for run in runs if run.record.key["dataset"] == "alpha"
+    ]  # fmt: skip
+    paths = Paths(results=tmp_path)
+    write_json(paths.graph("alpha") / "graph.json", {"num_nodes": 4711, "num_edges": 4000})
+    (row,) = datasets_table(some, paths).rows
+    assert (row.num_nodes, row.num_edges, row.num_train) == (5000, None, "2000 (declared)")
+
+
 def test_every_run_is_a_row_of_the_table_of_runs(runs: list[Run]) -> None:
     lines = to_csv(runs_table([failed(runs[0]), *runs[1:]])).splitlines()
     assert len(lines) == 61

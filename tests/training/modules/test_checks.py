@@ -82,6 +82,17 @@ def test_layers_that_act_on_each_row_are_taken(layer: nn.Module) -> None:
     assert validate(ModuleNetwork(config, With(layer)), num_nodes=77).way == "rows"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex64, torch.bool])
+def test_held_tensors_of_any_kind_are_looked_at(dtype: torch.dtype) -> None:
+    holder = own_modules.Holder(5)
+    holder.everyone = holder.everyone.to(dtype)
+    config = ModuleConfig(num_features=7, num_outputs=4, num_hops=1)
+    assert validate(ModuleNetwork(config, With(holder)), num_nodes=77).way == "rows"
+    mean = own_modules.RunningMean()
+    mean.mean = mean.mean.to(dtype)
+    assert "With.layer.mean must not be written in forward" in refusal(With(mean))
+
+
 @pytest.mark.parametrize("conv", own_modules.CONVS)
 @pytest.mark.parametrize("num_hops", [1, 2])
 def test_every_convolution_of_the_page_is_taken_at_every_depth(conv: str, num_hops: int) -> None:

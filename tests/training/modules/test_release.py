@@ -133,3 +133,17 @@ def test_a_lack_of_memory_or_a_module_that_fails_everywhere_is_an_error(
     monkeypatch.setattr(engine.module.network.module, "forward", fail)
     with pytest.raises(ValueError, match="no kernel"):
         engine.module.try_out()
+
+
+def test_an_error_in_a_layer_is_not_hidden_by_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a fault of one layer would make a run slow, and no message would say so."""
+    torch.manual_seed(0)
+    engine, start = engine_of(own_modules.OneHop(FEATURES, CLASSES), release=False)
+    assert engine.module.choice.way == "rows"
+
+    def fail(*given: object) -> None:
+        raise IndexError("of a layer")
+
+    monkeypatch.setattr("dpgnn.training.modules.engine.row_gradients", fail)
+    with pytest.raises(IndexError, match="of a layer"):
+        engine(start, np.array([1]))
