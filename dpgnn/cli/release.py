@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dpgnn.cli.flags import add_study
 
 if TYPE_CHECKING:
+    from dpgnn.release.model import Model
     from dpgnn.study.study import Study
 
 
@@ -41,7 +42,6 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         ValueError: the study plans no such run, the run is not done, or a name or the key is wrong.
     """
-    from dpgnn.core.checks import require
     from dpgnn.core.paths import Paths, parse_run
     from dpgnn.release import from_run
     from dpgnn.release.bundle import owners_files
@@ -63,22 +63,35 @@ def main(args: argparse.Namespace) -> int:
     if not Wanted(study).states(model.record.config_sha256, key):
         said = "was made with other options than the study states now; the bundle states its own"
         print(f"warning: {run} {said}", file=sys.stderr)
-    if model.reads_edges:
-        model = replace(model, directed_graph=from_run.is_directed(graph))
-    public = args.public_ids or from_run.ids_are_public(graph)
-    if public or model.knows_nodes:
-        ids = from_run.own_ids(graph)
-        remedy = "only an own graph with a column `id` has some; leave --public-ids out"
-        require(
-            bool(ids) or not public, "--public-ids", "be of a graph with ids", str(graph), remedy
-        )
-        model = replace(model, names=replace(names, ids=ids, public_ids=public))
+    model = _with_ids(model, graph, public=args.public_ids)
     model.save(args.out, key=args.key)
     print(model.claim)
     print(f"{args.out}: whole; `dpgnn verify {args.out}` checks it", file=sys.stderr)
     if own := owners_files(args.out):
         print(f"private, do not hand on: {', '.join(own)}", file=sys.stderr)
     return 0
+
+
+def _with_ids(model: Model, graph: Path, *, public: bool) -> Model:
+    """The model with whether edges have a direction, and with the ids of its nodes where it needs them.
+
+    Raises:
+        ValueError: ids are to be published, and the graph has none.
+    """
+    from dpgnn.core.checks import require
+    from dpgnn.release import from_run
+
+    if model.reads_edges:
+        model = replace(model, directed_graph=from_run.is_directed(graph))
+    public = public or from_run.ids_are_public(graph)
+    if public or model.knows_nodes:
+        ids = from_run.own_ids(graph)
+        remedy = "only an own graph with a column `id` has some; leave --public-ids out"
+        require(
+            bool(ids) or not public, "--public-ids", "be of a graph with ids", str(graph), remedy
+        )
+        model = replace(model, names=replace(model.names, ids=ids, public_ids=public))
+    return model
 
 
 def _chosen(asked: str | None, study: Study) -> str:

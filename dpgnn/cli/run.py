@@ -87,10 +87,7 @@ def main(args: argparse.Namespace) -> int:
         print(progress.estimate(study, keys if wanted else None, root=Path()))
         return 0
     _check_flags(args.device, args.snakemake)
-    if study.config.randomness == "release":
-        _check_counted(study, keys)
-    for folder in (Path("work"), Path("logs"), *_written(study)):
-        check_writable(folder)
+    _check_places(study, keys)
     cells = [record_of(study, key) for key in keys] if wanted else []
     if cells:
         workflow = _of_these(workflow, keys)
@@ -124,16 +121,20 @@ def _check_flags(device: str, flags: Sequence[str]) -> None:
         check_device(device)
 
 
-def _check_counted(study: Study, keys: Sequence[RunKey]) -> None:
-    """Refuse releases that no ledger counts, which Snakemake would remove before their jobs can ask.
+def _check_places(study: Study, keys: Sequence[RunKey]) -> None:
+    """Refuse folders that cannot be written, and releases in results that no ledger counts.
+
+    Snakemake would remove such releases before their jobs can ask.
 
     Raises:
-        ValueError: names the run's folder.
+        ValueError, OSError: names the folder.
     """
     from dpgnn.run.finished import check_counted
 
-    for key in keys:
+    for key in keys if study.config.randomness == "release" else ():
         check_counted(Paths().run(study.name, key.folder), RELEASES)
+    for folder in (Path("work"), Path("logs"), *_written(study)):
+        check_writable(folder)
 
 
 def _of_these(workflow: Workflow, keys: Sequence[RunKey]) -> Workflow:

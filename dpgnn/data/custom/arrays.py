@@ -41,6 +41,7 @@ def read_npz_graph(path: Path, options: Options, problems: Problems) -> RawGraph
                 "Python objects, which are not read",
                 remedy,
             )
+    _refuse_weights(path, sorted(arrays))
     return _from_arrays(path, arrays, options, present=sorted(arrays))
 
 
@@ -67,6 +68,7 @@ def read_pyg(path: Path, options: Options, problems: Problems) -> RawGraph:
         fail(str(path), "hold a PyG Data or a dictionary", type(values).__name__)
     tensors = {str(k): v for k, v in values.items() if isinstance(v, torch.Tensor)}
     # other attributes, such as a sparse copy of the edges, are ignored
+    _refuse_weights(path, sorted(tensors))
     arrays = {k: array_of(f"{path}: {k}", v) for k, v in tensors.items() if k in READ}
     return _from_arrays(path, arrays, options, present=sorted(tensors))
 
@@ -87,12 +89,16 @@ def array_of(where: str, tensor: torch.Tensor) -> np.ndarray:
         fail(where, "be a dense tensor of numbers", kind, "give it as `tensor.to_dense()`")
 
 
-def _from_arrays(
-    path: Path, arrays: dict[str, np.ndarray], options: Options, *, present: list[str]
-) -> RawGraph:
+def _refuse_weights(path: Path, present: list[str]) -> None:
+    """Refuse data of edges, which would be left out without a word."""
     for name in sorted({"edge_weight", "edge_attr"} & set(present)):
         remedy = "edges carry no weights or features here; save the graph without it"
         fail(f"{path}: {name}", "not be there", ", ".join(present), remedy)
+
+
+def _from_arrays(
+    path: Path, arrays: dict[str, np.ndarray], options: Options, *, present: list[str]
+) -> RawGraph:
     wanted = ["y", "edge_index", *([] if "x_data" in arrays else ["x"])]
     for name in wanted:
         if name not in arrays:
