@@ -32,7 +32,8 @@ def coins(
 ) -> Parts:
     """Each labelled node by its own coin, the one of its row, so no node moves another.
 
-    Guarantee: a row more, less or without a label leaves the nodes of all other rows in their parts.
+    Guarantee: a row that loses its label, or comes after all others, leaves every other node in its part. A
+    node is known by its row, and an absent one keeps it (docs/accounting.md, theorem 4).
     """
     coin, labelled = rng.random(graph.num_nodes), labelled_nodes(graph)
     part = np.searchsorted([train_fraction, train_fraction + val_fraction], coin[labelled], "right")

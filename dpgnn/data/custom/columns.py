@@ -150,9 +150,8 @@ def texts_of(column: pl.Series) -> pl.Series:
 
     if column.dtype.is_float():
         column = column.fill_nan(None)
-        exact = (
-            2**24 if column.dtype == pl.Float32 else 2**53
-        )  # below, each whole number is its own
+        # below, floats tell all whole numbers apart
+        exact = 2**24 if column.dtype == pl.Float32 else 2**53
         whole = (column == column.floor()) & (column.abs() < exact)
         short = column.set(~whole, None).cast(pl.Int64).cast(pl.String)
         return short.zip_with(whole.fill_null(value=True), column.cast(pl.String)).fill_null("")

@@ -16,11 +16,7 @@ from dpgnn.report.tables import pivots
 from dpgnn.report.tables.comparisons_table import comparisons_table
 from dpgnn.report.tables.rows import ComparisonRow, RankingRow, TunedRow
 from dpgnn.report.tables.table import CellRow, Table
-from dpgnn.report.tables.tuned_ranks import (
-    side_by_side,
-    unproved_choices,
-    what_accounting_costs,
-)
+from dpgnn.report.tables.tuned_ranks import side_by_side, what_accounting_costs
 from dpgnn.report.tables.tuning import CHOSEN
 
 WORDS = ("ahead", "behind")
@@ -193,8 +189,7 @@ def _accounted_lines(results: StudyResults) -> list[str]:
         return []
     link = f"reference/{results.info.name}/tables/{results.tuned_ranks.name}.csv"
     title = f"{results.tuned_ranks.title} ([every number]({link}))"
-    old = unproved_choices(results.cells, "methods/selected.md#what-is-proved")
-    return [f"{title}. {old}{what_accounting_costs(rows)}", "", *side_by_side(rows), ""]
+    return [f"{title}. {what_accounting_costs(rows)}", "", *side_by_side(rows), ""]
 
 
 def _same_leader(ranked: Sequence[RankingRow], tuned: Sequence[TunedRow]) -> tuple[int, int]:

@@ -19,7 +19,6 @@ from dpgnn.report.tables.table import (
     markdown_text,
     signed,
 )
-from dpgnn.report.tables.tuned_ranks import unproved_choices
 
 POINT = 0.01  # one point, a fraction
 
@@ -103,8 +102,7 @@ def _four_ways(results: StudyResults) -> list[str]:
         "the same points inside the claim ([selected](methods/selected.md)). Of "
         f"{count(len(rows), 'pair')} of graph and entry copied options score above the counted choice in "
         f"{sum(gain > 0 for gain in ahead)} and below it in {sum(gain < 0 for gain in ahead)}; the mean "
-        f"difference is {_points(ahead)} points. "
-        + unproved_choices(results.cells, "methods/selected.md#what-is-proved").rstrip(), "",
+        f"difference is {_points(ahead)} points.", "",
         *markdown(head, body, numbers=5), "",
     ]  # fmt: skip
 

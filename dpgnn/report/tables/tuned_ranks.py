@@ -21,8 +21,6 @@ from dpgnn.report.tables.table import Column, Table, columns_of, epsilon_text, i
 from dpgnn.report.tables.tuning import Tuned
 
 ACCOUNTED = "acc-"
-# runs of a choice that started earlier had public coins of their own, against theorem 19's condition
-SHARED_COINS = "2026-11-30T13:00:00Z"
 Key = tuple[str, str, str, str]
 
 
@@ -109,23 +107,6 @@ def what_accounting_costs(rows: Sequence[TunedRankRow]) -> str:
         f"Of {len(tested)} pairs of graph and entry the accounted choice scores above the fixed "
         f"configuration in {ahead} ({better} decided) and below it in {behind} "
         f"({len(decided) - better} decided); the median difference is {median(gains):+.1f} points."
-    )
-
-
-def unproved_choices(cells: Sequence[Cell], link: str) -> str:
-    """How many runs of accounted choices were made before their claim held; "" where none was.
-
-    Args:
-        cells: of the study.
-        link: to the method's page, from the page that says it.
-    """
-    runs = [run for cell in cells if cell.entry.startswith(ACCOUNTED) for run in cell.runs]
-    old = sum(str(run.resources.get("started", SHARED_COINS)) < SHARED_COINS for run in runs)
-    return (
-        f"Of {len(runs):,} accounted runs {old:,} were made before the runs of a choice shared their public "
-        f"coins; the stated claim is the method's as it is now and is not proved for those ([why]({link})). "
-        if old
-        else ""
     )
 
 

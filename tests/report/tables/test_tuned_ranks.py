@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from helpers import numbers
 
+from dpgnn.records.archive import MAIN_STUDY, REFERENCE, RUNS, read_archive
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run
 from dpgnn.records.info import EntryInfo, StudyInfo
-from dpgnn.report.tables.tuned_ranks import (
-    SHARED_COINS,
-    side_by_side,
-    tuned_ranks_table,
-    unproved_choices,
-    what_accounting_costs,
-)
+from dpgnn.report.tables.tuned_ranks import side_by_side, tuned_ranks_table, what_accounting_costs
 from dpgnn.report.tables.tuning import tuned_cells
 
 # entry -> scores of repeats 0, 1, 2 on validation and test nodes
@@ -102,23 +99,9 @@ def test_without_accounted_entries_there_is_no_row(made: tuple[list[Cell], Study
     assert not tuned_ranks_table(tuned_cells(few, info), few).rows
 
 
-def test_choices_that_were_made_before_their_claim_held_are_counted(
-    made: tuple[list[Cell], StudyInfo],
-) -> None:
-    def at(started: str) -> list[Cell]:
-        return [
-            replace(
-                cell, runs=tuple(replace(run, resources={"started": started}) for run in cell.runs)
-            )
-            for cell in made[0]
-        ]
-
-    runs = sum(len(cell.runs) for cell in made[0] if cell.entry.startswith("acc-"))
-    old = at("2026-11-30T12:59:59Z")
-    assert runs > 0
-    assert numbers(unproved_choices(old, "page.md").partition("(")[0]) == [runs, runs]
-    first = next(n for n, cell in enumerate(old) if cell.entry.startswith("acc-"))
-    mixed = [old[n] if n == first else cell for n, cell in enumerate(at(SHARED_COINS))]
-    found = numbers(unproved_choices(mixed, "page.md").partition("(")[0])
-    assert found == [runs, len(old[first].runs)]
-    assert unproved_choices(at(SHARED_COINS), "page.md") == ""
+def test_committed_choices_are_of_the_form_that_is_proved(repository: Path) -> None:
+    """Runs of a choice that started earlier had public coins of their own, against theorem 19's condition."""
+    kept = read_archive(repository / REFERENCE / MAIN_STUDY / RUNS)
+    found = [json.loads(used)["started"] for run, (_, used) in kept.items() if "/acc-" in run]
+    assert len(found) == 1710
+    assert min(found) >= "2026-11-30T13:00:00Z"
