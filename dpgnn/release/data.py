@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpgnn.core.checks import fail, require
-from dpgnn.data.custom.arrays import array_of
+from dpgnn.data.custom.arrays import OF_EDGES, array_of
 from dpgnn.data.graph import Graph, clean_edges
 from dpgnn.data.splits import Split
 
@@ -83,7 +83,7 @@ def graph_of(
     """
     if isinstance(data, Graph):
         return data
-    for unread in ("edge_weight", "edge_attr"):
+    for unread in OF_EDGES:
         given = getattr(data, unread, None)
         remedy = f"edges carry no weights or features here; leave it out: data.{unread} = None"
         require(given is None, f"data.{unread}", "be left out", _size_of(given), remedy)

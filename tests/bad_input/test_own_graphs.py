@@ -216,6 +216,10 @@ CASES = {
         own_pt(x=lambda torch: torch.eye(4).to_sparse()), PREPARE,
         ("graph.pt: x must be a dense tensor of numbers, got 'sparse_coo, float32'; give it as `tensor.to_dense()`",),
     ),
+    "npz with data of edges": Case(
+        own_npz(edge_attr=np.ones((2, 3))), PREPARE,
+        ("graph.npz: edge_attr must not be there", "edges carry no weights or features here"),
+    ),
     "PyG file with weights": Case(
         own_pt(edge_weight=lambda torch: torch.ones(6)), PREPARE,
         ("graph.pt: edge_weight must not be there", "edges carry no weights or features here"),

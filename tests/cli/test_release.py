@@ -31,6 +31,18 @@ def test_verify_says_what_it_checked(tmp_path: Path, capsys: pytest.CaptureFixtu
     tells(capsys.readouterr().err, "folder", "nowhere")
 
 
+def make(dataset: str, kind: str, run: str) -> None:
+    """The graph, its split of this kind, and a run of study.yaml."""
+    graph, split = f"results/graphs/{dataset}", f"results/splits/{dataset}.{kind}.0.parquet"
+    for line in (
+        f"data prepare {dataset} --out {graph}",
+        f"split --graph {graph} --dataset {dataset} --setting {kind} --repeat 0 --root-seed 7 --kind {kind}"
+        f" --out {split}",
+        f"train --study study.yaml --run {run}",
+    ):
+        assert main(line.split()) == 0, line
+
+
 def test_a_run_of_a_study_becomes_a_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,14 +61,7 @@ def test_a_run_of_a_study_becomes_a_bundle(
     command = ["release", "study.yaml", "--run", run, "--out", "bundle"]
     assert main(command) == 1
     assert f"runs/{run} must be done" in capsys.readouterr().err
-    graph, split = "results/graphs/chains-s", "results/splits/chains-s.public.0.parquet"
-    for line in (
-        f"data prepare chains-s --out {graph}",
-        f"split --graph {graph} --dataset chains-s --setting public --repeat 0 --root-seed 7 --kind public"
-        f" --out {split}",
-        f"train --study study.yaml --run {run}",
-    ):
-        assert main(line.split()) == 0, line
+    make("chains-s", "public", run)
     assert main([*command, "--classes", "a,b,c"]) == 1
     tells(capsys.readouterr().err, "--classes must", 2, 3)
     assert main([*command, "--classes", "no,yes"]) == 0
@@ -93,7 +98,7 @@ def test_a_release_says_that_its_split_moves_other_nodes(
 ) -> None:
     """A node more would draw other training nodes, so the claim is not of the whole way."""
     monkeypatch.chdir(tmp_path)
-    run, graph = f"chains-m.{kind}/dp_mlp/eps=4/0", "results/graphs/chains-m"
+    run = f"chains-m.{kind}/dp_mlp/eps=4/0"
     stated = {
         "name": "small", "root_seed": 7, "epsilons": ["4"], "repeats": 1, "randomness": "release",
         "datasets": {"chains-m": {
@@ -108,13 +113,7 @@ def test_a_release_says_that_its_split_moves_other_nodes(
     if relation == "replace-one":
         del stated["datasets"]["chains-m"]["public_population"]
     Path("study.yaml").write_text(yaml.safe_dump(stated))
-    for line in (
-        f"data prepare chains-m --out {graph}",
-        f"split --graph {graph} --dataset chains-m --setting {kind} --repeat 0 --root-seed 7 --kind {kind}"
-        f" --out results/splits/chains-m.{kind}.0.parquet",
-        f"train --study study.yaml --run {run}",
-    ):
-        assert main(line.split()) == 0, line
+    make("chains-m", kind, run)
     found = read_record(Path("results/studies/small/runs") / run / "record.json")
     assert [c for c in found.claims[0]["caveats"] if c == "preprocessing"] == caveats
 

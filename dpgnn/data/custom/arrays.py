@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 READ = ("x", *SPARSE, "y", "edge_index", *(f"{part}_mask" for part in PART_CODES))
+OF_EDGES = ("edge_weight", "edge_attr")  # PyG's names of data of edges, which no method reads
 MAX_INT = 2**63 - 1
 
 
@@ -91,7 +92,7 @@ def array_of(where: str, tensor: torch.Tensor) -> np.ndarray:
 
 def _refuse_weights(path: Path, present: list[str]) -> None:
     """Refuse data of edges, which would be left out without a word."""
-    for name in sorted({"edge_weight", "edge_attr"} & set(present)):
+    for name in sorted(set(OF_EDGES) & set(present)):
         remedy = "edges carry no weights or features here; save the graph without it"
         fail(f"{path}: {name}", "not be there", ", ".join(present), remedy)
 

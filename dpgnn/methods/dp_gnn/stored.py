@@ -43,7 +43,7 @@ def stored_trees(entry: Entry, graph: Graph, sample: StoredSample) -> Trees:
 
     config: DPGNNConfig = entry.options
     bound = sampler_of(entry).promise.max_occurrences
-    code = code_sha256("dpgnn.models.stored_trees", "dpgnn.models.trees")
+    code = code_sha256("dpgnn.models.stored_trees")  # with all that it imports
     made_of = sha256_json([sample.sha256, config.num_hops, config.conv, bound, code])
     folder = sample.place / f"trees-{made_of[:16]}"
     lock = sample.place / f".{folder.name}.lock"
