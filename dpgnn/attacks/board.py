@@ -3,7 +3,8 @@
 Games on the run's own graph, each with the planned noise, fresh in every run. The attacker knows everything
 except the answer, and projects the released board on the difference of the two noise-free boards:
 
-* record: is the record of the training node with the longest list there? The claim covers it;
+* record: is the record of the training node with the longest list there? The claim covers it, but for
+  replace-one;
 * label: has that record its own label or another one? Two changes under add-remove and null-one;
 * mentions: do others' lists name the node that most training nodes mention? These are others' records, so no
   claim of `node-record` covers it, and what is found is what such a claim does not promise.
@@ -104,7 +105,7 @@ def claim_about(claim: Claim, name: str) -> tuple[bool, Claim]:
         return delta < 1, dataclasses.replace(
             claim, epsilon=2 * claim.epsilon, delta=min(delta, 0.5)
         )
-    return name != "mentions", claim
+    return name == "label" or (name == "record" and claim.relation != "replace-one"), claim
 
 
 def neighbour(target: FittedRun, name: str) -> tuple[int, World]:

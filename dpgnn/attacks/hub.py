@@ -140,6 +140,7 @@ def attack(
         "status": "ok",
         "num_steps": steps,
         **statistics.game_result(scores, plan.claims[0], level=level, rng=rng),
+        "claim_covers_answers": True,
         "note": "clipping norms are taken as public, to see the sampler alone",
         "seconds": time.monotonic() - started,
     }

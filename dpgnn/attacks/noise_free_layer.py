@@ -97,5 +97,6 @@ def attack(
         "largest_without_edge": float(scores[1].max()),
         "smallest_with_edge": float(scores[0].min()),
         **statistics.game_result(scores, target.plan.claims[0], level=level, rng=rng),
+        "claim_covers_answers": True,
         "seconds": time.monotonic() - started,
     }

@@ -52,7 +52,7 @@ def add_parser(subparsers: Any) -> None:
         "--steps", type=int, help="largest number of training steps that such a run observes"
     )
     parser.add_argument(
-        "--hubs", default="", help="numbers of nodes that the hub reads, separated by commas"
+        "--hubs", type=_numbers, help="numbers of nodes that the hub reads, separated by commas"
     )
     parser.add_argument("--level", type=float, help="false-alarm rate of the tests of a claim")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where results lie")
@@ -147,6 +147,19 @@ def _attack_all(
         )
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas.
+
+    Raises:
+        argparse.ArgumentTypeError: one of them is none.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        rule = f"{text!r} must be whole numbers separated by commas, such as 200,1000"
+        raise argparse.ArgumentTypeError(rule) from None
+
+
 def sizes_of(args: argparse.Namespace) -> Sizes:
     """The sizes of attacks, from the flags that were given."""
     from dpgnn.attacks.request import Sizes
@@ -157,7 +170,7 @@ def sizes_of(args: argparse.Namespace) -> Sizes:
         "num_fresh_pairs": args.fresh_pairs,
         "num_runs": args.runs,
         "num_steps": args.steps,
-        "hubs": tuple(int(degree) for degree in args.hubs.split(",")) if args.hubs else None,
+        "hubs": args.hubs,
         "level": args.level,
         "sets": tuple(args.sets.split(",")) if args.sets else None,
     }

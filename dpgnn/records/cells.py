@@ -157,7 +157,7 @@ def build_cells(runs: Sequence[Run], info: StudyInfo, *, released: bool = False)
         cells with at least one such run.
     """
     if released:
-        runs = [run for run in runs if run.record.randomness.get("kind") == "release"]
+        runs = [run for run in runs if run.is_release]
     frame = to_frame(runs)
     by_key: dict[tuple[str, str, str, str], list[tuple[Run, dict[str, Any]]]] = {}
     for run, row in zip(runs, frame.iter_rows(named=True)):

@@ -45,14 +45,15 @@ class Run:
         return run_folder(self.record.key)
 
     @property
+    def is_release(self) -> bool:
+        """Whether its noise was drawn in secret, from private data."""
+        return self.record.randomness.get("kind") == "release"
+
+    @property
     def is_unscored_release(self) -> bool:
         """Whether the run is a release, which has no scores."""
         record = self.record
-        return (
-            record.status == "ok"
-            and record.randomness.get("kind") == "release"
-            and not record.metrics
-        )
+        return self.is_release and record.status == "ok" and not record.metrics
 
     @cached_property
     def history(self) -> Mapping[str, list[Any]]:

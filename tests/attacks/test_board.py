@@ -68,6 +68,8 @@ def test_a_record_is_within_its_claim_and_mentions_are_beyond_it() -> None:
 def test_a_changed_label_is_one_replacement_and_two_changes_otherwise() -> None:
     claim = target("replace-one").plan.claims[0]
     assert board.claim_about(claim, "label") == (True, claim)
+    # a record taken out is no replacement
+    assert board.claim_about(claim, "record") == (False, claim)
     claim = target().plan.claims[0]
     covered, twice = board.claim_about(claim, "label")
     assert covered

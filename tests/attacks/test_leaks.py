@@ -130,3 +130,7 @@ def test_the_hub_breaks_the_published_claim_of_one() -> None:
 def test_entries_that_an_attack_does_not_fit_say_why() -> None:
     entry = dataclasses.replace(hub_entry("sound"), relation="add-remove")
     assert "replace-one" in hub.why_not(entry)
+    # its worlds differ in edges, which these claims take as public or cut
+    for unit in ("node-features", "node-bounded"):
+        entry = dataclasses.replace(hub_entry("published"), privacy_unit=unit)
+        assert "one node's record, edges included" in hub.why_not(entry)

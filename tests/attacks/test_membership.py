@@ -219,6 +219,13 @@ def test_a_model_that_knows_the_class_alone_has_one_half_on_one_graph() -> None:
     assert abs(same["auc"] - 0.5) < 4 * useless_deviation(size, size)
 
 
+@pytest.mark.parametrize(("odd", "expected"), [(0, True), (1, True), (124, True), (125, False)])
+def test_a_classifier_of_one_score_but_for_a_few_says_nothing(odd: int, expected: bool) -> None:
+    scores = np.full(1000, 0.25)
+    scores[:odd] = np.arange(odd) + 1
+    assert membership.says_nothing(scores) == expected
+
+
 def test_a_classifier_that_says_nothing_is_trained_again_and_said_to_be_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -204,11 +205,16 @@ def test_what_the_page_says_of_repeats(found: Found) -> None:
     members = attack_pivots.matching(again, **wanted)
     assert sorted(round(result.auc, 2) for result in members) == [0.67, 0.72]
     assert [verdicts.lower_bound(result) for result in members] == [None, None]
-    for entry in ("dp_mlp", "dpar", "caribou-ndp"):
-        asked = attack_pivots.matching(again, entry=entry, epsilon="1", variant="same-graph")
-        tested = [result for result in asked if verdicts.can_fail(result)]
-        assert tested, entry
-        assert {verdicts.lower_bound(result) for result in tested} == {0.0}, entry
+    tested = [
+        result for entry in ("dp_mlp", "dpar", "caribou-ndp")
+        for result in attack_pivots.matching(found, entry=entry, epsilon="1", variant="same-graph")
+        if verdicts.can_fail(result)
+    ]  # fmt: skip
+    assert {(result.entry, result.dataset, result.repeat or 0) for result in tested} == {
+        *(("dpar", "photo", repeat) for repeat in range(3)), ("dpar", "computers", 0),
+        ("dpar", "facebook-Rutgers89", 0), ("dp_mlp", "cora", 1),
+    }  # fmt: skip
+    assert {verdicts.lower_bound(result) for result in tested} == {0.0}
     assert sum(verdicts.p_value(result) is not None for result in found) == 890
     # each repeat on these two, and the first elsewhere
     named = attack_repeats.contradicted(found)
@@ -226,8 +232,41 @@ def test_tests_that_could_not_fail_are_not_said_to_have_passed(found: Found) -> 
         shown = verdicts.lower_bound(result)
         assert shown is not None
         assert shown <= most + 1e-9, result.place
-        vacuous = most <= result.claimed_epsilon or not verdicts.has_scorer(result)
+        vacuous = most <= result.claimed_epsilon or not verdicts.can_guess(result)
         assert verdicts.verdict(result).startswith("cannot say") == vacuous, result.place
+
+
+def test_scores_that_see_nothing_are_those_that_the_page_names(found: Found) -> None:
+    """Where an attack's bound is 0 at every budget; apart from DPDGC's answers, which no neighbour moves."""
+    blind = attack_repeats.blind_attacks(found)
+    graphs = {"cora", "citeseer", "photo", "computers", "facebook-Rutgers89"}
+    aucs: dict[str, list[float]] = {}
+    for attack, entry, dataset in blind:
+        if attack != "linkteller":
+            bounded = attack_pivots.matching(found, attack=attack, entry=entry, dataset=dataset)
+            tested = [r.auc for r in bounded if verdicts.lower_bound(r) is not None]
+            aucs.setdefault(f"{attack} {entry.removesuffix('-paper')}", []).extend(tested)
+    assert {entry for attack, entry, _ in blind if attack == "linkteller"} == {
+        "dpdgc",
+        "dpdgc-paper",
+    }
+    members = ("caribou-ndp", "dp_mlp", "dpar")
+    assert set(aucs) == {
+        "released-state caribou", "released-state gap", *(f"gmia {entry}" for entry in members),
+    }  # fmt: skip
+    for entry in ("caribou", *members):
+        attack = "released-state" if entry == "caribou" else "gmia"
+        assert {d for a, e, d in blind if (a, e) == (attack, entry)} == graphs, entry
+    gap = {d for a, e, d in blind if (a, e) == ("released-state", "gap")}
+    assert gap == {"photo", "computers", "facebook-Rutgers89"}
+
+    def low_and_high(*names: str) -> tuple[float, float]:
+        values = [auc for name in names for auc in aucs[name]]
+        return round(min(values), 2), round(max(values), 2)
+
+    assert low_and_high("released-state caribou") == (0.44, 0.56)
+    assert low_and_high("released-state gap") == (0.51, 0.55)
+    assert low_and_high(*(f"gmia {entry}" for entry in members)) == (0.45, 0.63)
 
 
 def test_releases_are_what_the_page_says_of_them(found: Found) -> None:
@@ -360,3 +399,38 @@ def test_plain_models_give_themselves_away_as_published(found: Found) -> None:
         assert pairs["original"]
         for original, same in zip(pairs["original"], pairs["same-graph"]):
             assert original.script_auroc > same.script_auroc + 0.1
+
+
+def test_what_the_page_of_votes_says_of_edges_is_recorded(repository: Path) -> None:
+    found = read_attacks(
+        repository / "docs/reference/headtohead/votes_attacks", "cora.whole.votes_edge.*"
+    )
+    page = (repository / "docs/methods/votes.md").read_text(encoding="utf-8")
+    for epsilon, fresh, released in (("8", 0.4175, 0.586), ("1", 0.4475, 0.560)):
+        here = attack_pivots.matching(found, epsilon=epsilon)
+        balanced = attack_pivots.matching(here, pair_set="balanced", direction="scale")
+        aucs = {result.noise: result.auc for result in balanced}
+        assert aucs["frozen"] == pytest.approx(0.677, abs=5e-4)
+        assert aucs["fresh"] == pytest.approx(fresh)
+        (read_off,) = attack_pivots.matching(here, attack="released-state")
+        assert read_off.auc == pytest.approx(released, abs=5e-4)
+        assert verdicts.verdict(read_off).startswith("within") == (epsilon == "1")
+    for words in ("0.677 (0.677)", "0.42 (0.45, 20 edges)", "0.586 (0.560)"):
+        assert words in page
+
+
+def test_what_the_page_says_of_the_best_linear_score_is_recorded(repository: Path) -> None:
+    found = json.loads((repository / "benchmarks/edge_difference.json").read_text(encoding="utf-8"))
+    page = (repository / "docs/attacks.md").read_text(encoding="utf-8")
+    assert (found["dataset"], found["num_edges"]) == ("cora", 1000)
+    *stated, planted = found["budgets"]
+    assert [item["epsilon"] for item in found["budgets"]] == [1, 8, 32, 1000]
+    shown = [f"{item['auc']['differences']:.2f}" for item in stated]
+    assert f"AUC {shown[0]}, {shown[1]} and {shown[2]} at 1, 8 and 32" in page
+    moved = f"moves the state by {planted['median_moved']:.2f}, the largest by {planted['largest_moved']:.2f}"
+    assert moved in page
+    assert f"standard deviation of {stated[-1]['noise_stddev']:.2f}" in page
+    seen = (
+        f"AUC of {planted['auc']['differences']:.2f}, the one in use {planted['auc']['rows']:.2f}"
+    )
+    assert seen in page

@@ -88,6 +88,33 @@ def test_a_file_of_another_form_is_named(tmp_path: Path, content: Any) -> None:
         read_attacks(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "results",
+    [
+        None, [1], [{"attack": "hub", "status": "ok", "line": {}}], [{"status": "ok"}],
+        [{"attack": "gmia", "status": "ok", "one_run": {}}],
+    ],
+)  # fmt: skip
+def test_a_file_with_results_of_another_form_is_named(tmp_path: Path, results: Any) -> None:
+    write(tmp_path, results)
+    with pytest.raises(
+        DamagedFileError, match=r"\.json is no attack's result .*; attack the run again"
+    ):
+        read_attacks(tmp_path)
+
+
+def test_a_budget_that_is_no_number_is_named(tmp_path: Path) -> None:
+    write(tmp_path, [{"attack": "hub", "status": "ok"}], epsilon="abc")
+    with pytest.raises(DamagedFileError, match=r"abc"):
+        read_attacks(tmp_path)
+
+
+def test_repeated_games_of_one_leak_are_covered_unless_they_say_otherwise(tmp_path: Path) -> None:
+    stated = {"status": "ok", "claim_covers_answers": False}
+    write(tmp_path, [{"attack": "hub", "status": "ok"}, {"attack": "board", **stated}])
+    assert [result.covered for result in read_attacks(tmp_path)] == [True, False]
+
+
 def test_a_file_that_was_cut_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"key"')
     with pytest.raises(DamagedFileError, match=r"x\.json is not JSON"):

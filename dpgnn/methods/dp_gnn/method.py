@@ -247,6 +247,8 @@ def _why_not_layers(entry: Entry) -> str:
 def _why_not_hub(entry: Entry) -> str:
     if entry.mode == "nonprivate":
         return "it is about DP-GNN's sampler"
+    if entry.privacy_unit != "node-record":
+        return "its worlds differ in one node's record, edges included, and the claim is about another unit"
     if entry.relation != "replace-one":
         return "worlds of a replaced hub need the relation replace-one"
     return "" if entry.options.num_hops == 1 else "it is made for one hop"

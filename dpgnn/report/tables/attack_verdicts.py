@@ -1,14 +1,16 @@
 """What one result of `dpgnn attack` says about the run's claim: a bound, the largest possible bound, a
 verdict.
 
-A passed test says nothing if even perfect guesses could not fail it. Older files lack `detects`; it is
-computed from their number of trials, level and delta.
+A passed test says nothing if even perfect guesses could not fail it, or if nearly all scores are equal. Older
+files lack `detects`; it is computed from their number of trials, level and delta.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 
 from dpgnn.attacks import statistics
 from dpgnn.audits import one_run
@@ -17,15 +19,17 @@ from dpgnn.records.attacks import AttackResult
 from dpgnn.report.statistics.statistics import LEVEL
 
 NO_SCORER = "no scorer"
+# attacks whose scores are answers of a model or a classifier, which may be equal for reasons of their own
+ASKED = ("linkteller", "gmia", "gmia-script")
 
 
 def lower_bound(result: AttackResult) -> float | None:
     """The lower bound on epsilon, if the claim covers what was attacked; else None."""
     if not is_tested(result) or result.line is None:
         return None
-    if result.one_run is not None:
-        return result.one_run.epsilon_lower_bound / _changes(result)
-    return result.line.epsilon_lower_bound
+    run = result.one_run
+    shown = result.line.epsilon_lower_bound if run is None else run.epsilon_lower_bound
+    return shown / _changes(result)
 
 
 def detects(result: AttackResult) -> float | None:
@@ -40,7 +44,6 @@ def detects(result: AttackResult) -> float | None:
     elif stated is None:
         assert result.num_members is not None
         assert result.num_others is not None
-        assert result.line.level is not None
         stated = statistics.line_detects(
             result.num_members, result.num_others, level=result.line.level, delta=result.delta
         )
@@ -71,27 +74,59 @@ def p_value(result: AttackResult) -> float | None:
 
 def is_tested(result: AttackResult) -> bool:
     """Whether a test was made of a claim that covers what was attacked."""
-    if result.status != "ok" or result.untested is not None or result.line is None:
-        return False
-    return result.one_run is None or result.covered
+    made = result.status == "ok" and result.untested is None and result.line is not None
+    return made and result.covered
 
 
 def can_fail(result: AttackResult) -> bool:
     """Whether the test of a result could have contradicted the claim.
 
     Returns:
-        False if even perfect guesses show no more than the claim, or if there was no classifier to guess
-        with.
+        False if even perfect guesses show no more than the claim, or if the scores are no guesses.
     """
     most = detects(result)
-    return most is not None and has_scorer(result) and most > claimed_epsilon(result)
+    return most is not None and can_guess(result) and most > claimed_epsilon(result)
+
+
+def can_stand(result: AttackResult, num_tests: int) -> bool:
+    """Whether a result with every guess right would contradict the claim among so many tests.
+
+    Args:
+        result: an attack's.
+        num_tests: of the study, over which p values are corrected.
+    """
+    run = result.one_run
+    if run is None or not can_guess(result):
+        return False
+    perfect = p_value(replace(result, one_run=replace(run, num_correct=run.num_guesses)))
+    return perfect is not None and perfect < LEVEL / num_tests
+
+
+def can_guess(result: AttackResult) -> bool:
+    """Whether at least as many scores differ from the most frequent one as guesses are made.
+
+    If not, most guesses are coins, whatever the claim. What a method releases once is not asked about: there,
+    equal scores are what noise does.
+    """
+    if not has_scorer(result):
+        return False
+    if result.attack not in ASKED or result.one_run is None:
+        return True
+    trials = result.num_members or 0, result.num_others or 0
+    steps = [
+        (after[1] - before[1]) * trials[0] + (after[0] - before[0]) * trials[1]
+        for before, after in pairwise(result.curve)
+    ]
+    return not steps or sum(trials) - max(steps) >= result.one_run.num_guesses
 
 
 def claimed_epsilon(result: AttackResult) -> float:
-    """Epsilon of the tested claim; math.inf without a finite one."""
+    """Epsilon of the claim, for one change; math.inf without a finite one."""
     claimed = result.claimed_epsilon
     if claimed is None and result.claim is not None:
         claimed = result.claim.epsilon
+    elif claimed is not None and result.one_run is None:
+        claimed /= _changes(result)  # of repeated runs, the files state what was tested
     return math.inf if claimed is None else claimed
 
 
@@ -134,8 +169,8 @@ def verdict(result: AttackResult) -> str:
     most = detects(result)
     if most is None:
         return "not about the claim"
-    if not has_scorer(result):
-        return f"cannot say ({NO_SCORER})"
+    if not can_guess(result):
+        return f"cannot say ({'nearly all scores are equal' if has_scorer(result) else NO_SCORER})"
     if not can_fail(result):
         return f"cannot say ({result.num_trials} trials show at most {most:.2f})"
     return "within the claim"
@@ -148,8 +183,9 @@ def short_verdict(result: AttackResult) -> str:
 
 def _changes(result: AttackResult) -> int:
     """Number of changes under the claim's relation between a member and a non-member."""
-    claimed, allowed = result.claimed_epsilon, result.one_run_allowed_epsilon
-    return 2 if claimed and allowed and allowed > claimed else 1
+    tested = result.one_run_allowed_epsilon or result.claimed_epsilon
+    single = result.claimed_epsilon if result.claim is None else result.claim.epsilon
+    return 2 if tested and single and tested > 1.5 * single else 1
 
 
 @lru_cache(maxsize=4096)

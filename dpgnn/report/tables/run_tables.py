@@ -75,9 +75,10 @@ def _all_done(runs: Sequence[Run], info: StudyInfo) -> str:
 
 
 def cost_table(cells: Sequence[Cell]) -> Table[CostRow]:
-    """Seconds and memory by data set and entry."""
+    """Seconds and memory by data set and entry; none of a release, for they follow its private data."""
     rows = []
-    for members in grouped(cells, lambda cell: (cell.place, cell.entry)).values():
+    shown = [cell for cell in cells if not any(run.is_release for run in cell.runs)]
+    for members in grouped(shown, lambda cell: (cell.place, cell.entry)).values():
         seconds = [value for cell in members for value in cell.seconds]
         memory = [value for cell in members for value in cell.max_rss_mb]
         devices = {str(run.resources.get("device", "")) for cell in members for run in cell.runs}
@@ -101,7 +102,7 @@ def cost_table(cells: Sequence[Cell]) -> Table[CostRow]:
         ),
         columns=columns_of(CostRow),
         rows=rows,
-        empty="No run has resources recorded.",
+        empty="No run has resources recorded, or all are releases: what one took follows its private data.",
     )
 
 
@@ -118,7 +119,7 @@ def datasets_table(runs: Sequence[Run], paths: Paths) -> Table[DatasetRow]:
         facts: Mapping[str, Any] = next(iter(counted or known), {})
         tests = {m["test"]["num_nodes"] for run in here if (m := run.record.metrics).get("test")}
         # a release whose sizes are declared tells those, and no number of edges
-        released = any(run.record.randomness.get("kind") == "release" for run in here)
+        released = any(run.is_release for run in here)
         hidden = released and bool(known) and not counted
         told: dict[str, Any] = {
             count: facts.get(count) if hidden else meta.get(count, facts.get(count))

@@ -9,7 +9,7 @@ import pytest
 from dpgnn.audits import one_run
 from dpgnn.audits.statistics import ClaimLine
 from dpgnn.records.attacks import AttackedClaim, AttackResult, Line, OneRun
-from dpgnn.report.tables.attack_repeats import blocks, contradicted
+from dpgnn.report.tables.attack_repeats import blind_attacks, blocks, contradicted
 from dpgnn.report.tables.attack_verdicts import p_value
 
 
@@ -61,6 +61,16 @@ def test_a_row_has_the_range_of_all_repeats_and_how_many_contradict_the_claim() 
 def test_a_repeat_without_a_test_does_not_count_as_passed() -> None:
     found = [released("a", 0, 130), released("a", 1, 130, covered=False), released("a", 2, 130)]
     assert rows(found)["a"]["contradicted"] == "0 of 2"
+
+
+def test_an_attack_that_finds_nothing_at_any_budget_tests_nothing() -> None:
+    at_one = [released("a", k, 125) for k in range(2)]
+    assert rows(at_one)["a"]["contradicted"] == "0 of 2"
+    at_large = released("a", 0, 130, epsilon=32.0)
+    assert blind_attacks([*at_one, at_large]) == {("released-state", "a", "toy")}
+    assert rows([*at_one, at_large])["a"]["contradicted"] == "cannot say"
+    # where it shows anything at any budget, it sees
+    assert not blind_attacks([*at_one, released("a", 0, 250, epsilon=32.0)])
 
 
 def test_an_accusation_must_be_clear_among_all_tests_of_the_study() -> None:

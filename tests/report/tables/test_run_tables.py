@@ -44,6 +44,17 @@ def test_costs_are_sums_over_the_runs_of_an_entry(runs: list[Run], info: StudyIn
     assert (row.runs, row.total_seconds, row.max_seconds) == (6, 18.0, 4.0)
 
 
+def test_a_release_tells_no_time_and_no_memory(runs: list[Run], info: StudyInfo) -> None:
+    secret = [
+        replace(run, record=replace(run.record, randomness={"kind": "release"}))
+        if run.record.key["entry"] == "dp_mlp" else run
+        for run in runs
+    ]  # fmt: skip
+    cells = build_cells(secret, info)
+    entries = {cell.entry for cell in cells}
+    assert {row.entry for row in cost_table(cells).rows} == entries - {"dp_mlp"} < entries
+
+
 def test_data_sets_have_the_counts_of_their_graph_and_of_the_runs(
     tmp_path: Path, runs: list[Run]
 ) -> None:
