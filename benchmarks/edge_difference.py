@@ -1,9 +1,9 @@
 """What a release of CARIBOU at edge level shows to an attacker who knows the graph but for the asked edges.
 
 `dpgnn attack` scores an edge by its ends' rows (`released-state`). Here the score is the best linear one: the
-state without noise is computed once for every asked edge added to the graph without any of them, and the coins
-are fitted to the release by ridge regression on these differences. The encoder is public at edge level, and so
-are all other edges.
+state without noise is computed once for every asked edge added to the graph without any of them, and the
+coins are fitted to the release by ridge regression on these differences. The encoder is public at edge level,
+and so are all other edges.
 
     python -m benchmarks.edge_difference --results results            # writes benchmarks/edge_difference.json
 """
