@@ -246,10 +246,12 @@ def attack_one(
 def _stated(study: Study, key: RunKey, fingerprint: str) -> dict[str, Any]:
     """What an attack's file says of its run."""
     from dpgnn import methods
+    from dpgnn.study.wanted import Wanted
 
     entry = study.entries[key.entry]
     return {
         "key": key.axes,
+        "config_sha256": Wanted(study).config_sha256(key),
         "fingerprint": fingerprint,
         "title": entry.title or methods.get(entry.method).title,
         "method": entry.method,

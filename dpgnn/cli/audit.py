@@ -69,6 +69,7 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.core.storage import write_json
     from dpgnn.records.attacks import KEY
     from dpgnn.study.study import RunKey, load_study
+    from dpgnn.study.wanted import Wanted
 
     study = load_study(args.study)
     repeat = at_least("--repeat", args.repeat, 0)
@@ -79,7 +80,9 @@ def main(args: argparse.Namespace) -> int:
     attacked = [] if args.no_attacks else attacks_on(attacks, key)
     claims = claimed_plan(request).claims
     findings = audit_in_one_run(request, args.one_run) if args.one_run else audit(request)
-    write_json(args.out, [*(recorded(finding, key, claims[0]) for finding in findings), *attacked])
+    stated = {"config_sha256": Wanted(study).config_sha256(key)}
+    found = [stated | recorded(finding, key, claims[0]) for finding in findings]
+    write_json(args.out, [*found, *attacked])
     write_checksums(args.out.with_suffix(".sha256"), [args.out])
     print(_table(findings, key, claims))
     if attacked:

@@ -36,6 +36,11 @@ def main(args: argparse.Namespace) -> int:
     from dpgnn.release.tables import read_asked, write_answers
     from dpgnn.release.words import SHOWN_TO
 
+    rule, remedy = (
+        "be a table, CSV or Parquet",
+        "write x as one, or use `dpgnn.load(BUNDLE).predict`",
+    )
+    require(args.nodes.suffix not in (".pt", ".npz"), "nodes", rule, str(args.nodes), remedy)
     require(not args.out.is_dir(), "--out", "be a file", str(args.out), "add a name: answers.csv")
     read = [path.resolve() for path in (args.nodes, args.edges) if path]
     rule = "not be a table that is read"

@@ -88,6 +88,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     _check_flags(args.device, args.snakemake)
     _check_places(study, keys)
+    check_name(study, path)
     cells = [record_of(study, key) for key in keys] if wanted else []
     if cells:
         workflow = _of_these(workflow, keys)
@@ -104,7 +105,7 @@ def main(args: argparse.Namespace) -> int:
         for name in dict.fromkeys(key.dataset for key in keys):
             print(*ledger_of(name), sep="\n", file=sys.stderr)
     if code == 0 and not (args.target or driver.SHOWS & set(args.snakemake)):
-        print(*(_beside(study, path, keys) if cells else _closing(study, path)), sep="\n")
+        print(*(_beside(study, path, keys) if cells else closing(study, path)), sep="\n")
     return code
 
 
@@ -195,7 +196,32 @@ def _beside(study: Study, path: Path, keys: Sequence[RunKey]) -> list[str]:
     return cell_lines(describe(study, path), runs, Paths().study(study.name), REFERENCE)
 
 
-def _closing(study: Study, path: Path) -> list[str]:
+def check_name(study: Study, path: Path) -> None:
+    """Refuse a study whose folder of results belongs to another file that has its name.
+
+    Raises:
+        ValueError: it would replace the other study's results.
+    """
+    from dpgnn.core.checks import require
+    from dpgnn.core.paths import Paths
+    from dpgnn.records.info import read_info
+
+    told = Paths().study(study.name) / "tables" / "study.json"
+    if not told.exists():
+        return
+    other = Path(read_info(told).config_path)
+    if other.resolve() == path.resolve() or not other.is_file():
+        return
+    import yaml
+
+    stated = yaml.safe_load(other.read_text(encoding="utf-8"))
+    rule = f"be another than that of {other}, whose results lie in {told.parents[1]}"
+    remedy = "give this study a name of its own, or delete that folder"
+    taken = isinstance(stated, dict) and stated.get("name") == study.name
+    require(not taken, f"name of {path}", rule, study.name, remedy)
+
+
+def closing(study: Study, path: Path) -> list[str]:
     """The results of a small study, and where its report is."""
     from dpgnn.cli.report import describe
     from dpgnn.core.paths import Paths
@@ -206,7 +232,8 @@ def _closing(study: Study, path: Path) -> list[str]:
 
     folder = Paths().study(study.name)
     info, found, told = describe(study, path), [], ""
-    if len(study.keys) <= MOST_RUNS and study.config.randomness == "study":
+    small = len(study.keys) <= MOST_RUNS
+    if small and info.accuracy and study.config.randomness == "study":
         found = closing_lines(build_cells(load_runs(folder / "runs", info.planned), info))
     if info.paper and info.tier == "S":
         told = paper_command(info, (describe(load_study(path, tier), path) for tier in "ML"))

@@ -11,6 +11,11 @@ from typing import Any
 from dpgnn.cli.flags import add_study
 from dpgnn.core.checks import printable
 
+OTHER_DATA = (
+    "records of other data than lie here: an own graph was changed, or another study means another split by "
+    "the same names; `dpgnn run` makes them again"
+)
+
 
 def add_parser(subparsers: Any) -> None:
     """Add `verify` to the command line."""
@@ -53,7 +58,9 @@ def main(args: argparse.Namespace) -> int:
     print(f"study {workflow.study.name}, tier {workflow.study.tier}: {said}", file=sys.stderr)
     if any(item.is_bad for item in released):
         print(LOST, file=sys.stderr)
-    return int(any(item.is_bad for item in found))
+    if counts["other data"]:
+        print(OTHER_DATA, file=sys.stderr)
+    return int(any(item.is_bad or item.state == "other data" for item in found))
 
 
 def _bundle(folder: Path, key: Path | None) -> int:

@@ -14,6 +14,7 @@ from dpgnn.core.storage import DamagedFileError
 from dpgnn.records.archive import read_texts
 
 KEY = ("dataset", "setting", "entry", "epsilon")  # the names of a run without its repeat
+BASE = ("key", "title", "method", "mode", "claim", "config_sha256")  # of all results of a file
 REMEDY = "attack the run again"
 # attacks made for one leak, whose files before 2026-11-30 do not say that the claim covers them
 ALWAYS_COVERED = ("noise-free-layer", "hub")
@@ -80,6 +81,7 @@ class AttackResult:
         exceeds_claim: whether the claim is contradicted at the test's level.
         untested: why no test was made.
         scorer: "trained", or "constant" if the classifier gave all the same score.
+        config_sha256: of the run's configuration; None in files before 2026-12.
         further: numbers of this attack only.
     """
 
@@ -121,6 +123,7 @@ class AttackResult:
     exceeds_claim: bool = False
     untested: str | None = None
     scorer: str | None = None
+    config_sha256: str | None = None
     further: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -185,7 +188,7 @@ def parsed(text: str, path: Path, remedy: str) -> Any:
 
 
 def _flat(content: Mapping[str, Any]) -> Iterator[AttackResult]:
-    base = {name: content.get(name) for name in ("key", "title", "method", "mode", "claim")}
+    base = {name: content.get(name) for name in BASE}
     for result in content["results"]:
         rest = {name: value for name, value in result.items() if name != "variants"}
         if "variants" not in result:

@@ -104,7 +104,7 @@ def _graph(
 def _check_split(study: Study, key: RunKey, path: Path, graph_sha256: str) -> None:
     """Refuse a split of another study, recipe or graph: its runs would not be paired with the others."""
     stated, setting = parquet_metadata(path), study.config.settings[key.setting]
-    remedy = f"`dpgnn run {study.name} --target splits` makes it again"
+    remedy = "`dpgnn run STUDY --target splits`, with the study's name or file, makes it again"
     # the message leaves out the checksum, which would tell two candidate graphs apart
     if stated.get("graph_sha256", graph_sha256) != graph_sha256:
         fail(str(path), f"be a split of the graph {key.dataset}", "one of another graph", remedy)

@@ -17,6 +17,7 @@ from dpgnn.core.locks import is_held
 from dpgnn.core.paths import FINISHED, RELEASES, Paths
 from dpgnn.core.wording import count
 from dpgnn.study.chunks import run_logs
+from dpgnn.study.data_here import DataHere
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.timings import Timings
 from dpgnn.study.verify import is_whole, run_group
@@ -26,6 +27,7 @@ from dpgnn.study.workflow import attack_files, audit_files
 
 # if locks do not work between nodes, a log written this recently shows that a run is active
 RUNNING_SECONDS = 120.0
+OWN_ERROR = re.compile(r"dpgnn( \w+)?: error: ")
 MAX_CAUSES = 20
 SHOWN_CAUSES = 3
 
@@ -96,8 +98,8 @@ def _long(seconds: float) -> str:
 def status(study: Study, *, root: Path) -> str:
     """Progress of a study: runs done, running, failed and left, the hours left, and causes of failures.
 
-    A run whose record has another configuration or code than the study has now is not done; such runs are
-    counted separately.
+    A run whose record has another configuration or code than the study has now, or other data than lie here,
+    is not done; such runs are counted separately.
     """
     states = run_states(study, root=root)
     counts = Counter(states.values())
@@ -106,6 +108,7 @@ def status(study: Study, *, root: Path) -> str:
     note = f" ({len(empty)} without a result; the report says why)" if empty else ""
     other = f"{counts['damaged']} damaged, " if counts["damaged"] else ""
     other += f"{counts['other']} of another configuration or code, " if counts["other"] else ""
+    other += f"{counts['data']} of other data than lie here, " if counts["data"] else ""
     other += f"{counts['released']} to be refused, " if counts["released"] else ""
     planned = count(len(study.keys), "run")
     lines = [
@@ -130,10 +133,12 @@ def status(study: Study, *, root: Path) -> str:
 
 def run_states(study: Study, *, root: Path) -> dict[RunKey, str]:
     """Each run of the study with its state; see `run_state`."""
-    logs, wanted = run_logs(study), Wanted(study)
-    return {
-        key: run_state(study, key, root / logs[key], root=root, wanted=wanted) for key in study.keys
-    }
+    logs, wanted, data = run_logs(study), Wanted(study), DataHere(study, root)
+    found = {}
+    for key in study.keys:
+        log = root / logs[key]
+        found[key] = run_state(study, key, log, root=root, wanted=wanted, data=data)
+    return found
 
 
 def num_made(study: Study, *, root: Path) -> int:
@@ -199,12 +204,15 @@ def _checks(study: Study, root: Path) -> Iterator[str]:
                 yield f"failed: {path.name} ({log}): {_last_line(log)}"
 
 
-def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted) -> str:
+def run_state(
+    study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wanted, data: DataHere
+) -> str:
     """A run's state by its files, its lock and its log.
 
-    It is "done", "damaged", "running", "released", "failed", "other" or "left". A "damaged" run lacks a file
-    or has a changed one. "other" has a record of another configuration or code; copies of such runs are
-    ignored. In a study of releases such a copy makes the run "released": running it again would be refused.
+    It is "done", "damaged", "running", "released", "failed", "other", "data" or "left". A "damaged" run lacks
+    a file or has a changed one. "other" has a record of another configuration or code, "data" of another
+    graph, split or sample than lies here; copies of such runs are ignored. In a study of releases such a copy
+    makes the run "released": running it again would be refused.
     """
     private = study.entries[key.entry].mode != "nonprivate"
     release = study.config.randomness == "release" and private
@@ -214,7 +222,8 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wante
     )
     alone = study.config.runs_per_job == 1
     usable = (record,) if alone and not release else (record, kept)
-    if any(found is not None and wanted.made(found, key) for found in usable):
+    made = [found for found in usable if found is not None and wanted.made(found, key)]
+    if any(data.fits(found, key) for found in made):
         return "done" if record is None or is_whole(run_group(study.name, key, root)) else "damaged"
     if release and (kept or {}).get("status") == "ok":
         return "released"
@@ -225,7 +234,7 @@ def run_state(study: Study, key: RunKey, log: Path, *, root: Path, wanted: Wante
     fresh = log.exists() and time.time() - log.stat().st_mtime < RUNNING_SECONDS
     if alone and fresh and is_held(workflow_lock(root)) and record is None:
         return "running"
-    return "left" if record is None else "other"
+    return "left" if record is None else "data" if made else "other"
 
 
 def causes(root: Path, *, since: float) -> list[str]:
@@ -329,7 +338,13 @@ def _is_error(line: str) -> bool:
 
 
 def _last_line(path: Path) -> str:
-    return next((line for line in reversed(_lines(path)) if line.strip()), "")
+    """The last line of a log; an error that goes on over several lines, in one."""
+    lines = [line.strip() for line in _lines(path) if line.strip()]
+    if lines and not _is_error(lines[-1]):
+        starts = [place for place, line in enumerate(lines) if OWN_ERROR.match(line)]
+        if starts:
+            return " ".join(lines[starts[-1] :])
+    return lines[-1] if lines else ""
 
 
 def _lines(path: Path) -> list[str]:

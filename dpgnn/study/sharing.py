@@ -12,16 +12,18 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpgnn import methods
 from dpgnn.core import locks
 from dpgnn.core.checks import fail, require
 from dpgnn.core.paths import Paths
 from dpgnn.core.storage import write_text
 from dpgnn.data.raw.sources import read_sources
 from dpgnn.study import progress
+from dpgnn.study.choices import choices_path
 from dpgnn.study.study import Study
 from dpgnn.study.verify import damaged
 from dpgnn.study.workflow import Workflow, attack_files, audit_files
@@ -117,11 +119,14 @@ def share(
     """
     with locks.exclusive(progress.workflow_lock(root)):
         _check_ready(study, path, root)
+        _check_code(study, root)
+        _check_nothing_left(study, path, root)
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
         reasons = _not_for_others(study, root)
         targets = _version(study, root, memory=not reasons)
-        committed = _commit(root, path, message or f"Results of {study.name}, tier {study.tier}")
+        message = message or f"Results of {study.name}, tier {study.tier}"
+        committed = _commit(root, (path, choices_path(path)), message)
         _send(root, targets if push else [], git=git)
     return ", ".join(_done(study, reasons, committed=committed, push=push, git=git))
 
@@ -214,10 +219,61 @@ def _check_ready(study: Study, path: Path, root: Path) -> None:
     for file in (*made, paths.study(study.name) / "report.html"):
         rule = f"have {file.relative_to(root)} before it is shared"
         require(file.exists(), name, rule, "none", f"finish it with {command}")
+    stranger = next(_strangers(study, root), None)
+    if stranger is not None:
+        rule = "hold results of its own runs alone before it is shared"
+        fail(name, rule, stranger, "delete them, or name the --tier that has them")
     offender = next(_stale(study, path, root), None)
     if offender is not None:
         remedy = f"make it again with {command}"
         fail(name, "be up to date and whole before it is shared", offender, remedy)
+
+
+def _strangers(study: Study, root: Path) -> Iterator[Path]:
+    """Runs, audits and attacks of entries or data that the study no longer names; DVC takes whole folders.
+
+    An entry may have been taken out because its model must not leave.
+    """
+    home = Paths(results=root / "results").study(study.name)
+    known = {key.folder for key in study.keys}
+    for record in sorted((home / "runs").glob("*/*/*/*/record.json")):
+        if str(record.parent.relative_to(home / "runs")) not in known:
+            yield record.parent.relative_to(root)
+    cells = {f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}." for key in study.keys}
+    for kind in ("audits", "attacks"):
+        for file in sorted((home / kind).glob("*.json")):
+            if not any(file.name.startswith(cell) for cell in cells):
+                yield file.relative_to(root)
+
+
+def _check_code(study: Study, root: Path) -> None:
+    """Refuse code that git does not hold as it is: a clone could not make the records again."""
+    used = {key.entry: study.entries[key.entry].for_dataset(key.dataset) for key in study.keys}
+    own = any(methods.get(entry.method).with_outside("", entry) for entry in used.values())
+    places = ["dpgnn/*.py", *(["*.py"] if own else [])]
+    said = _run(root, "git", "status", "--porcelain", "--untracked-files=all", "--", *places)
+    changed = [line[3:] for line in said.splitlines()]
+    if changed:
+        rule = "be committed before its results are shared"
+        fail(f"code of study {study.name}", rule, ", ".join(changed[:3]), "commit it with git")
+
+
+def _check_nothing_left(study: Study, path: Path, root: Path) -> None:
+    """Refuse a study of which Snakemake would make anything again, such as a page under another title."""
+    chosen = ("--config", f"study={path}", f"tier={study.tier}", "-n")
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *chosen],
+        cwd=root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    if "Nothing to be done" not in said:
+        planned = re.findall(r"^rule (\w+):|^localrule (\w+):", said, re.MULTILINE)
+        rules = sorted({"".join(names) for names in planned}) or said.strip().splitlines()[-1:]
+        rule, remedy = (
+            "be up to date before it is shared",
+            f"`dpgnn run {path} --tier {study.tier}`",
+        )
+        fail(f"study {study.name}", rule, f"left to do: {', '.join(rules)}", remedy)
 
 
 def _check_study(study: Study) -> None:
@@ -231,7 +287,9 @@ def _check_study(study: Study) -> None:
 
 def _stale(study: Study, path: Path, root: Path) -> Iterator[str]:
     """Runs of another configuration or code than the study's, and files that are not those that were made."""
-    words = {"other": "of another configuration or code"}
+    words = {
+        "other": "of another configuration or code", "data": "of other data than lie here",
+    }  # fmt: skip
     for key, state in progress.run_states(study, root=root).items():
         if state != "done":
             yield f"run {key.folder} {words.get(state, state)}"
@@ -271,12 +329,17 @@ def _versioned(root: Path) -> Iterator[str]:
             yield from {Path(file["relpath"]).parts[0].split(".")[0] for file in files}
 
 
-def _commit(root: Path, path: Path, message: str) -> bool:
+def _commit(root: Path, own: Sequence[Path], message: str) -> bool:
     """Commit the files that name the versions, and the remote's address; False if nothing changed.
 
     Passwords of a remote belong in .dvc/config.local, which git ignores.
+
+    Args:
+        root: the repository.
+        own: the study's file, and that of its tuned choices if there is one.
+        message: of the commit.
     """
-    files = (IGNORED, SHARED, CONFIG, Path("dvc.lock"), Path("dvc.yaml"), path)
+    files = (IGNORED, SHARED, CONFIG, Path("dvc.lock"), Path("dvc.yaml"), *own)
     names = [file.as_posix() for file in files if (root / file).exists()]
     _run(root, "git", "add", "--", *names)
     if not _run(root, "git", "diff", "--cached", "--name-only", "--", *names).strip():
@@ -294,5 +357,8 @@ def _run(root: Path, *command: str) -> str:
     if done.returncode:
         shown = " ".join(command).replace(f"{sys.executable} -m ", "")
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise RuntimeError(f"`{shown}` must end well, got {said[-1] if said else done.returncode}")
+        errors = [line for line in said if line.startswith(("ERROR", "error", "fatal"))] or said
+        raise RuntimeError(
+            f"`{shown}` must end well, got {errors[-1] if said else done.returncode}"
+        )
     return done.stdout

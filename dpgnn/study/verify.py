@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,13 @@ from dpgnn.core.paths import Paths
 from dpgnn.core.storage import DamagedFileError, sha256_file
 from dpgnn.records.archive import RUNS, read_archive
 from dpgnn.run.record import RUN_FILES
+from dpgnn.study.data_here import DataHere
 from dpgnn.study.study import RunKey, Study
 
 if TYPE_CHECKING:
     from dpgnn.study.workflow import Workflow
 
-State = Literal["ok", "changed", "missing", "no checksum"]
+State = Literal["ok", "changed", "missing", "no checksum", "other data"]
 # larger files are hashed only by a full check; jobs that read them check each page
 MAX_HASHED_BYTES = 256 << 20
 
@@ -46,7 +48,8 @@ class Finding:
 
     Attributes:
         path: the file.
-        state: "no checksum" is a file that no list names, such as files of earlier versions and archives.
+        state: "no checksum" is a file that no list names, such as files of earlier versions and archives;
+            "other data" a record of another graph, split or sample than lies here.
         group: the job that made it.
     """
 
@@ -125,8 +128,23 @@ def verify(workflow: Workflow, *, root: Path) -> Iterator[Finding]:
     """
     for group in groups(workflow, root):
         yield from states(group)
+    yield from _of_other_data(workflow.study, root)
     if _packed(workflow.study, root):
         yield _state_of_archive(root / Paths().study(workflow.study.name) / RUNS)
+
+
+def _of_other_data(study: Study, root: Path) -> Iterator[Finding]:
+    """Records of another graph, split or sample than lies here."""
+    data = DataHere(study, root)
+    for key in study.keys:
+        group = run_group(study.name, key, root)
+        path = group.listed.parent / "record.json"
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # missing or damaged, and named above
+        if not data.fits(record, key):
+            yield Finding(path=path, state="other data", group=group)
 
 
 def damaged(workflow: Workflow, *, root: Path) -> list[Finding]:

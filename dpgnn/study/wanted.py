@@ -57,7 +57,11 @@ class Wanted:
 
     def states(self, config_sha256: str | None, key: RunKey) -> bool:
         """Whether the study states a configuration of this hash for a run."""
-        return config_sha256 == sha256_json(config_of(self.inputs(key)))
+        return config_sha256 == self.config_sha256(key)
+
+    def config_sha256(self, key: RunKey) -> str:
+        """Hash of the configuration that the study states for a run."""
+        return sha256_json(config_of(self.inputs(key)))
 
 
 def code_of(study: Study, entry: str, dataset: str | None = None) -> str:

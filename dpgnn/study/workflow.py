@@ -256,6 +256,7 @@ class Workflow:
             name: getattr(config, name)
             for name in (
                 "title",
+                "accuracy",
                 "baseline",
                 "comparisons",
                 "tuned",

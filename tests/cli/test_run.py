@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from helpers import TOY, tells, write_study
 from studies import BASE, known
 
 from dpgnn.__main__ import main
-from dpgnn.cli.run import runs_of
+from dpgnn.cli.report import describe
+from dpgnn.cli.run import check_name, closing, runs_of
+from dpgnn.records.info import write_info
+from dpgnn.study.study import load_study
 
 
 def test_a_cell_is_one_run_all_repeats_or_a_pattern(repository: Path) -> None:
@@ -131,3 +135,32 @@ def test_a_study_without_tiers_has_its_own_alone(
         tells(capsys.readouterr().err, "--tier must", "be S", "quick", "'M'")
     for words in ([], ["--tier", "S"]):
         assert main(["run", "config.yaml", "--estimate", *words]) == 0
+
+
+def test_a_study_does_not_replace_the_results_of_another_files_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path, TOY)
+    study, mine = load_study(Path("config.yaml")), Path("config.yaml")
+    info = describe(study, mine)
+    write_info(Path("results/studies/quick/tables/study.json"), info)
+    check_name(study, mine)
+    check_name(study, tmp_path / mine)
+    other = Path(shutil.copy(mine, "other.yaml"))
+    with pytest.raises(
+        ValueError, match=r"name of other\.yaml must be another than that of config\.yaml"
+    ):
+        check_name(study, other)
+    mine.unlink()  # the file was renamed
+    check_name(study, other)
+
+
+def test_of_a_study_without_statements_on_accuracy_the_closing_says_no_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_study(tmp_path, TOY | {"accuracy": False})
+    study = load_study(Path("config.yaml"))
+    monkeypatch.setattr("dpgnn.records.frame.load_runs", lambda *_: pytest.fail("scores were read"))
+    assert closing(study, Path("config.yaml")) == ["", "report: results/studies/quick/report.html"]

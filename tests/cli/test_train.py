@@ -121,7 +121,7 @@ def test_a_split_that_another_study_recipe_or_graph_left_is_refused(
     (graph / OF_FOLDER).unlink()
     (graph / "graph.json").write_text(json.dumps(meta | {"content_sha256": "0" * 64}))
     error = trained()
-    tells(error, f"{split} must", "chains-s", "`dpgnn run quick --target splits`")
+    tells(error, f"{split} must", "chains-s", "`dpgnn run STUDY --target splits`")
     assert meta["content_sha256"] not in error
 
 

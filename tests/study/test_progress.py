@@ -14,7 +14,7 @@ from helpers import TOY, numbers
 from dpgnn.core import locks
 from dpgnn.core.checksums import OF_FOLDER, write_checksums
 from dpgnn.core.paths import Paths
-from dpgnn.core.storage import sha256_json, write_json
+from dpgnn.core.storage import sha256_file, sha256_json, write_json
 from dpgnn.records.archive import write_archive
 from dpgnn.run.specification import config_of
 from dpgnn.study import progress
@@ -378,3 +378,57 @@ def test_a_job_that_left_no_error_is_named_with_what_snakemake_says(tmp_path: Pa
         "logs/wrong.log: dpgnn train: error: x must be finite",
         f"logs/sent.log: {lost}; are slurm_account and slurm_partition those of the site (docs/cluster.md)?",
     ]
+
+
+def test_an_error_of_several_lines_is_a_cause_in_one(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "graph" / "friends.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        "reading nodes.csv\ndpgnn data: error: data/own/friends must be a valid graph, got 1 problem:\n"
+        "  column age of node bo must be a number\n"
+    )
+    assert progress.causes(tmp_path, since=0.0) == [
+        "logs/graph/friends.log: dpgnn data: error: data/own/friends must be a valid graph, got 1 problem: "
+        "column age of node bo must be a number"
+    ]
+
+
+def test_runs_of_another_graph_or_split_than_lies_here_are_not_done(tmp_path: Path) -> None:
+    key = STUDY.keys[0]
+    finish(STUDY, 0, tmp_path, 1.0)
+    path = tmp_path / Paths().run(STUDY.name, key.folder) / "record.json"
+    inputs = {"graph_sha256": "a" * 64, "split_sha256": "", "prepared_sha256": None}
+    graph = tmp_path / Paths().graph(key.dataset) / "graph.json"
+    split = tmp_path / Paths().split(key.dataset, key.setting, key.repeat)
+
+    def record(**changed: str) -> None:
+        write_json(path, stated(STUDY, key) | {"inputs": inputs | changed})
+        rest = [file for file in path.parent.iterdir() if file.name != OF_FOLDER]
+        write_checksums(path.parent / OF_FOLDER, rest)
+
+    record()
+    assert states(STUDY, tmp_path)["done"] == 1  # data that is not here is not compared
+    write_json(graph, {"content_sha256": "a" * 64})
+    split.parent.mkdir(parents=True)
+    split.write_text("a split")
+    write_checksums(split.with_suffix(".sha256"), [split])
+    assert states(STUDY, tmp_path)["data"] == 1
+    assert "1 of other data than lie here" in progress.status(STUDY, root=tmp_path)
+    record(split_sha256=sha256_file(split))
+    assert states(STUDY, tmp_path)["done"] == 1
+    write_json(graph, {"content_sha256": "b" * 64})
+    assert states(STUDY, tmp_path)["data"] == 1
+
+
+def test_runs_of_an_own_graph_whose_files_were_changed_are_not_done(tmp_path: Path) -> None:
+    finish(STUDY, 0, tmp_path, 1.0)
+    key = STUDY.keys[0]
+    own = tmp_path / "data" / "own" / key.dataset
+    own.mkdir(parents=True)
+    (own / "nodes.csv").write_text("id,x\na,1\n")
+    graph = tmp_path / Paths().graph(key.dataset) / "graph.json"
+    sums = {"nodes.csv": sha256_file(own / "nodes.csv")}
+    write_json(graph, {"content_sha256": "a", "provenance": {"raw_sha256": sums}})
+    assert states(STUDY, tmp_path)["done"] == 1
+    (own / "nodes.csv").write_text("id,x\na,2\n")
+    assert states(STUDY, tmp_path)["data"] == 1

@@ -58,9 +58,9 @@ def test_the_remotes_address_is_committed_and_a_secret_is_refused(finished: Path
         run_tool(finished, "git", *command)
     config = finished / ".dvc" / "config"
     config.write_text("['remote \"store\"']\n    url = /store\n    ask_password = true\n")
-    assert sharing._commit(finished, CONFIG, "toy")
+    assert sharing._commit(finished, (CONFIG,), "toy")
     assert ".dvc/config\n" in run_tool(finished, "git", "ls-files").stdout
-    assert not sharing._commit(finished, CONFIG, "toy")
+    assert not sharing._commit(finished, (CONFIG,), "toy")
     config.write_text(config.read_text() + "    password = hunter2\n")
     study = load_study(finished / CONFIG)
     with pytest.raises(ValueError, match=r"\.dvc/config must hold no secret.*'password'.*--local"):
@@ -71,6 +71,20 @@ def _of_other_width(root: Path) -> None:
     study = copy.deepcopy(TOY)
     study["entries"]["dp_mlp"]["options"]["width"] += 1
     write_study(root, study)
+
+
+def _with_another_split(root: Path) -> None:
+    """The runs were made from another split than lies there."""
+    path = root / "results/studies/quick/runs" / RUN / "record.json"
+    stated = {"graph_sha256": "a" * 64, "split_sha256": "b" * 64, "prepared_sha256": None}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"inputs": stated}))
+    write_checksums(
+        path.with_name(OF_FOLDER), [p for p in path.parent.iterdir() if p.name != OF_FOLDER]
+    )
+    split = root / "results/splits/chains-s.public.0.parquet"
+    split.parent.mkdir(parents=True)
+    split.write_text("another")
+    write_checksums(split.with_suffix(".sha256"), [split])
 
 
 def _of_other_code(root: Path) -> None:
@@ -85,6 +99,7 @@ def _written_to(name: str) -> Callable[[Path], Any]:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
+        (_with_another_split, rf"run {RUN} of other data than lie here"),
         (_of_other_width, r"run chains-s\.public/dp_mlp/eps=1/0 of another configuration or code"),
         (_of_other_code, rf"run {RUN} of another configuration or code"),
         (_written_to(f"results/studies/quick/runs/{RUN}/model.safetensors"), rf"run {RUN} damaged"),
@@ -95,7 +110,7 @@ def _written_to(name: str) -> Callable[[Path], Any]:
         ),
         (lambda root: (root / "results/studies/quick/report.html").unlink(), r"report\.html"),
     ],
-    ids=["option", "code", "file of a run", "page", "audit", "no page"],
+    ids=["split", "option", "code", "file of a run", "page", "audit", "no page"],
 )
 def test_a_stale_or_damaged_study_is_refused(
     finished: Path, change: Callable[[Path], Any], says: str
@@ -105,3 +120,22 @@ def test_a_stale_or_damaged_study_is_refused(
     with pytest.raises(ValueError, match=rf"{says}.*`dpgnn run quick --tier S`"):
         sharing.share(study, CONFIG, root=finished)
     assert not (finished / "workflow").exists()
+
+
+@pytest.mark.parametrize(
+    "left", ["runs/chains-s.public/gcn/eps=inf/0/record.json", "audits/chains-s.public.gcn.eps=1.json",
+             "attacks/chains-s.public.gcn.eps=1.0.gmia.json"],
+)  # fmt: skip
+def test_what_the_study_no_longer_names_does_not_leave(finished: Path, left: str) -> None:
+    """An entry may have been taken out because its model must not be published."""
+    path = finished / "results/studies/quick" / left
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    study = load_study(finished / CONFIG)
+    with pytest.raises(ValueError, match=r"results of its own runs alone.*chains-s\.public.gcn"):
+        sharing.share(study, CONFIG, root=finished)
+    # an audit that was made by hand of a run of the study is its own
+    path.unlink()
+    if path.parent.name != "0":
+        (path.parent / path.name.replace("gcn", "dp_mlp")).write_text("{}")
+        sharing._check_ready(study, CONFIG, finished)

@@ -17,6 +17,7 @@ def test_tuned_entries_are_part_of_what_the_report_shows(tmp_path: Path) -> None
     points = changed(entries__wide={"extends": "dp", "sweep": {"options.width": [4, 16]}})
     plain = workflow_of(tmp_path, points).presentation_json
     assert workflow_of(tmp_path, {**points, "tuned": ["dp"]}).presentation_json != plain
+    assert workflow_of(tmp_path, {**points, "accuracy": False}).presentation_json != plain
 
 
 def flags_of(chunk: Chunk) -> list[str]:

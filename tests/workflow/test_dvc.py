@@ -191,3 +191,36 @@ def test_raw_files_are_no_out_of_any_stage_and_dvc_deletes_no_out(repository: Pa
     outs = [out for stage in made for kind in ("outs", "metrics") for out in stage.get(kind, ())]
     assert not any(name.startswith("data/raw") for out in outs for name in out)
     assert all(out[name].get("persist") for out in outs for name in out)
+
+
+def test_where_the_memory_stays_the_named_stages_come_and_nothing_is_made_again(
+    repository_of_toy: Path,
+) -> None:
+    """The commands of docs/sharing.md for a clone of a folder that holds another study."""
+    (repository_of_toy / "results" / "studies" / "unshared").mkdir()
+    said = run_tool(repository_of_toy, *SHARE, "quick", "--git").stdout
+    assert "Snakemake's memory and the joined page stay here" in said
+    clone = repository_of_toy.parent / "clone"
+    run_tool(clone.parent, "git", "clone", "-q", "origin.git", str(clone))
+    bring_compiled(repository_of_toy, clone)
+    stages = ("graphs", "splits", "prepared", "runs@quick", "report@quick")
+    run_tool(clone, "dvc", "pull", "-q", *stages)
+    status = run_tool(clone, "python", "-m", "dpgnn", "run", "config.yaml", "--status").stdout
+    assert "3 runs, 3 done, 0 running" in status
+    run_tool(clone, "snakemake", "--touch", "--forceall", "--config", "study=config.yaml")
+    assert planned(clone, "--config", "study=config.yaml").keys() <= {"joined_report"}
+
+
+def test_a_page_under_another_title_and_code_that_git_does_not_hold_are_refused(
+    repository_of_toy: Path,
+) -> None:
+    study = load_study(repository_of_toy / "config.yaml")
+    strange = repository_of_toy / "dpgnn" / "strange.py"
+    strange.touch()
+    with pytest.raises(ValueError, match=r"be committed before.*dpgnn/strange\.py"):
+        sharing.share(study, Path("config.yaml"), root=repository_of_toy)
+    strange.unlink()
+    write_study(repository_of_toy, TOY | {"title": "Another title"})
+    study = load_study(repository_of_toy / "config.yaml")
+    with pytest.raises(ValueError, match=r"left to do: joined_report, report"):
+        sharing.share(study, Path("config.yaml"), root=repository_of_toy)

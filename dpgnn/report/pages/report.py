@@ -28,7 +28,7 @@ from dpgnn.report.figures.charts import Chart
 from dpgnn.report.figures.drawing import Picture, write_picture
 from dpgnn.report.pages.page_form import Form, forms
 from dpgnn.report.pages.rerun import rerun_command, rerun_of_row
-from dpgnn.report.pages.study_results import StudyResults, gather
+from dpgnn.report.pages.study_results import StudyResults, gather, has_records
 from dpgnn.report.statistics.words import setting_words
 from dpgnn.report.tables.comparisons_table import by_question
 from dpgnn.report.tables.rows import SummaryRow
@@ -101,13 +101,23 @@ def write_joined(results: Path, out: Path, warn: Callable[[str], None] = to_stde
 
     `warn` is called with one line on what a large page leaves out.
 
+    A study whose records are gone is left out, and `warn` is told, so that it does not keep the others from
+    their page.
+
     Raises:
         ValueError: there is none.
     """
     paths = sorted((results / "studies").glob("*/tables/study.json"))
     remedy = "run `dpgnn report --study CONFIG --out results/studies/STUDY` first"
     require(bool(paths), str(results / "studies"), "hold the report of a study", 0, remedy)
-    found = [gather(read_info(path), results) for path in paths]
+    found = []
+    for path in paths:
+        info = read_info(path)
+        if has_records(info, results):
+            found.append(gather(info, results))
+        else:
+            warn(f"{out}: leaves out study {info.name}, whose records are gone")
+    require(bool(found), str(results / "studies"), "hold the records of a study", 0)
     write_text(out, page(found, lambda line: warn(f"{out}: {line}")))
     write_checksums(out.with_suffix(".sha256"), [out])
     return [item.info.name for item in found]

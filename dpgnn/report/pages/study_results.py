@@ -10,7 +10,8 @@ from typing import Any
 
 from dpgnn.core.checks import require
 from dpgnn.core.paths import Paths
-from dpgnn.records.attacks import AttackResult, read_attacks
+from dpgnn.records.archive import RUNS
+from dpgnn.records.attacks import KEY, AttackResult, read_attacks
 from dpgnn.records.cells import Cell, build_cells
 from dpgnn.records.frame import Run, load_runs
 from dpgnn.records.info import StudyInfo
@@ -130,6 +131,13 @@ class StudyResults:
         return (times[0], times[-1]) if times else None
 
 
+def has_records(info: StudyInfo, results: Path) -> bool:
+    """Whether a planned run of a study has a record, as a file or in an archive."""
+    folder = Paths(results=results).study(info.name)
+    files = (folder / "runs" / name / "record.json" for name in info.planned)
+    return (folder / RUNS).exists() or any(path.exists() for path in files)
+
+
 def gather(
     info: StudyInfo, results: Path, folder: Path | None = None, *, curves: bool = True
 ) -> StudyResults:
@@ -149,8 +157,28 @@ def gather(
     runs = load_runs(folder / "runs", info.planned)
     remedy = f"run `dpgnn run {info.config_path} --tier {info.tier}` first"
     require(bool(runs), f"{folder / 'runs'}", "hold at least one planned record.json", 0, remedy)
-    audits, attacked = read_audits(folder / "audits"), read_attacks(folder / "attacks")
+    audits, attacked = _tested(folder, runs)
     return _results(info, paths, runs, audits, attacked, curves=curves)
+
+
+def _tested(folder: Path, runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[AttackResult]]:
+    """Audits and attacks of the runs' configurations; files of others may lie beside them.
+
+    Files before 2026-12 do not say of which configuration they are.
+    """
+    made = {
+        (*(str(run.record.key[name]) for name in KEY), run.record.key["repeat"]): run.record.config_sha256
+        for run in runs
+    }  # fmt: skip
+    audits = [
+        (audit, (*(str(audit["key"][name]) for name in KEY), audit["key"].get("repeat", 0)))
+        for audit in read_audits(folder / "audits")
+    ]
+    attacked = read_attacks(folder / "attacks")
+    return (
+        [audit for audit, place in audits if audit.get("config_sha256") in (None, made.get(place))],
+        [r for r in attacked if r.config_sha256 in (None, made.get((*r.place, r.repeat or 0)))],
+    )
 
 
 def _results(

@@ -7,6 +7,7 @@ import hashlib
 import html
 import itertools
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +17,7 @@ from helpers import tells
 
 from dpgnn.core.storage import DamagedFileError, write_json
 from dpgnn.records.frame import Run
-from dpgnn.records.info import StudyInfo, read_info
+from dpgnn.records.info import StudyInfo, read_info, write_info
 from dpgnn.report.pages import report
 from dpgnn.report.pages.page_form import Form, forms
 from dpgnn.report.pages.report import MAX_BYTES, sort_value, write_joined, write_study
@@ -196,6 +197,20 @@ def test_a_study_without_records_is_an_error_that_says_what_to_do(
     with pytest.raises(ValueError, match="hold the report of a study"):
         write_joined(tmp_path, tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_whose_records_are_gone_does_not_keep_the_others_from_the_joined_page(
+    written: Path, info: StudyInfo, tmp_path: Path
+) -> None:
+    root = Path(shutil.copytree(written, tmp_path / "results"))
+    home = next((root / "studies").iterdir())
+    gone = Path(shutil.copytree(home, root / "studies" / "gone"))
+    shutil.rmtree(gone / "runs")
+    write_info(gone / "tables" / "study.json", replace(info, name="gone"))
+    said: list[str] = []
+    others = sorted(path.name for path in (root / "studies").iterdir() if path.name != "gone")
+    assert write_joined(root, root / "report.html", said.append) == others
+    assert any("leaves out study gone" in line for line in said)
 
 
 def test_a_damaged_description_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from made_runs import make_info, make_runs, write_runs
 
+from dpgnn.core.storage import write_json
 from dpgnn.report.pages.docs_page import write_docs
 from dpgnn.report.pages.study_results import gather
 
@@ -45,3 +46,28 @@ def test_its_page_tells_seconds_memory_and_where_claims_and_noise_stand(tmp_path
         assert (tmp_path / name).exists(), name
     costs = (tmp_path / "reference" / "toy" / "tables" / "cost.csv").read_text(encoding="utf-8")
     assert costs.count("\n") == 13  # six entries on two graphs
+
+
+def test_audits_and_attacks_of_another_configuration_are_not_shown(tmp_path: Path) -> None:
+    runs = make_runs()
+    write_runs(tmp_path, runs)
+    run = next(run.record for run in runs if run.record.key["entry"] == "dp_mlp")
+    key = {name: run.key[name] for name in ("dataset", "setting", "entry", "epsilon", "repeat")}
+    audit = {
+        "key": key,
+        "mechanism": "train",
+        "attack": "train: x",
+        "epsilon_lower_bound": 0.5,
+        "outcome": "passed",
+    }
+    attack = {"key": key, "claim": None, "results": [{"attack": "hub", "status": "not-available"}]}
+
+    def shown(**stated: str) -> tuple[int, int]:
+        write_json(tmp_path / "audits" / "a.json", [audit | stated])
+        write_json(tmp_path / "attacks" / "a.json", attack | stated)
+        found = gather(make_info(runs), tmp_path, tmp_path)
+        rows = {table.name: len(table.rows) for table in found.further}
+        return rows["audits"], rows["attacks"]
+
+    assert shown(config_sha256=str(run.config_sha256)) == shown() == (1, 1)
+    assert shown(config_sha256="0" * 64) == (0, 0)
