@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import glob
 import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,23 +81,18 @@ def main(args: argparse.Namespace) -> int:
     attacked = [] if args.no_attacks else attacks_on(attacks, key)
     claims = claimed_plan(request).claims
     findings = audit_in_one_run(request, args.one_run) if args.one_run else audit(request)
-    stated = {"config_sha256": Wanted(study).config_sha256(key)}
-    found = [stated | recorded(finding, key, claims[0]) for finding in findings]
-    write_json(args.out, [*found, *attacked])
+    of_run = {"config_sha256": Wanted(study).config_sha256(key)}
+    made = [of_run | recorded(finding, key, claims[0]) for finding in findings]
+    write_json(args.out, [*made, *attacked])
     write_checksums(args.out.with_suffix(".sha256"), [args.out])
     print(_table(findings, key, claims))
     if attacked:
         print(_attack_table(attacked))
     if request.work is not None:
-        import shutil
-
         shutil.rmtree(request.work, ignore_errors=True)
     outcomes = {finding.outcome for finding in findings}
-    if args.exit_zero:
-        return 0
-    return EXIT[
-        "failed" if "failed" in outcomes else "not-run" if "not-run" in outcomes else "passed"
-    ]
+    worst = next((name for name in ("failed", "not-run") if name in outcomes), "passed")
+    return 0 if args.exit_zero else EXIT[worst]
 
 
 EXIT = {"passed": 0, "failed": 3, "not-run": 4}

@@ -118,15 +118,13 @@ def share(
         BusyError: a workflow is active in the folder.
     """
     with locks.exclusive(progress.workflow_lock(root)):
-        _check_ready(study, path, root)
-        _check_code(study, root)
-        _check_nothing_left(study, path, root)
+        _check(study, path, root)
         write_text(root / IGNORED, ignore_text())
         _note(study, path, root)
         reasons = _not_for_others(study, root)
         targets = _version(study, root, memory=not reasons)
-        message = message or f"Results of {study.name}, tier {study.tier}"
-        committed = _commit(root, (path, choices_path(path)), message)
+        said = message or f"Results of {study.name}, tier {study.tier}"
+        committed = _commit(root, (path, choices_path(path)), said)
         _send(root, targets if push else [], git=git)
     return ", ".join(_done(study, reasons, committed=committed, push=push, git=git))
 
@@ -192,6 +190,13 @@ def _not_for_others(study: Study, root: Path) -> list[str]:
     own = sorted(own_remembered(root))
     found = [f"study {name}, which is not shared" for name in others]
     return found + ([f"checksums of {', '.join(own)}"] if own else [])
+
+
+def _check(study: Study, path: Path, root: Path) -> None:
+    """Refuse what a clone would not have as it is here."""
+    _check_ready(study, path, root)
+    _check_code(study, root)
+    _check_nothing_left(study, path, root)
 
 
 def _check_ready(study: Study, path: Path, root: Path) -> None:
