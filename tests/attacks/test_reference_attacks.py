@@ -215,7 +215,7 @@ def test_what_the_page_says_of_repeats(found: Found) -> None:
         ("dpar", "facebook-Rutgers89", 0), ("dp_mlp", "cora", 1),
     }  # fmt: skip
     assert {verdicts.lower_bound(result) for result in tested} == {0.0}
-    assert sum(verdicts.p_value(result) is not None for result in found) == 890
+    assert sum(verdicts.p_value(result) is not None for result in found) == 830
     # each repeat on these two, and the first elsewhere
     named = attack_repeats.contradicted(found)
     accused = [result for result in found if id(result) in named]
@@ -301,15 +301,13 @@ def test_releases_are_what_the_page_says_of_them(found: Found) -> None:
         found, attack="released-state", entry="dpdgc-paper", epsilon="2", dataset="citeseer"
     )
     assert (other.exceeds_claim, round(verdicts.lower_bound(other) or 0, 2)) == (True, 2.70)
-    for epsilon, auc, bound in (("1", 0.71, 1.37), ("2", 0.73, 2.003)):
+    for epsilon, auc in (("1", 0.71), ("2", 0.73)):
         (members,) = chosen(
             found, entry="released-ndp", dataset="photo", epsilon=epsilon, variant="same-graph"
         )
-        assert members.exceeds_claim
         assert round(members.auc, 2) == auc
-        assert verdicts.lower_bound(members) == pytest.approx(
-            bound, abs=0.005 if bound < 2 else 5e-4
-        )
+        # a graph of larger degree than the claim's, as in the repeats
+        assert (members.exceeds_claim, verdicts.lower_bound(members)) == (False, None)
     frozen = chosen(found, attack="linkteller", dataset="cora", noise="frozen", direction="mix")
     repeating = [r for r in frozen if r.entry in ("caribou", "gap")]
     for result in repeating:
