@@ -295,6 +295,24 @@ def test_every_private_entry_is_audited_three_times_on_three_graphs(repository: 
         assert f"{len(chosen)} accounted choices" in page
 
 
+def test_which_audits_are_of_todays_tests_is_what_the_page_says(repository: Path) -> None:
+    """Those with a test of each root's share of the batches."""
+    folder = repository / "docs" / "reference" / "headtohead" / "audits"
+    files, new, old = Counter[str](), set[str](), set[str]()
+    for text in read_texts(folder, "audits").values():
+        found = json.loads(text)
+        files[found[0]["relation"]] += 1
+        for audit in found:
+            checks = {check["name"] for check in audit["checks"]}
+            if "batch size" in checks:
+                (new if "share of every root" in checks else old).add(audit["relation"])
+    assert (new, old) == ({"replace-one", "null-one"}, {"add-remove"})
+    of_today = files["replace-one"] + files["null-one"]
+    page = " ".join((repository / "docs" / "audits.md").read_text().split())
+    assert f"Of the {files.total()} audits of the head-to-head the {of_today} under" in page
+    assert f"The {files['add-remove']} under add-remove are of before" in page
+
+
 def test_what_audits_of_choices_see_is_that_of_the_records(repository: Path) -> None:
     folder = repository / "docs" / "reference" / "headtohead" / "audits"
     for name, text in read_texts(folder, "audits").items():
