@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +123,7 @@ def share(
         _note(study, path, root)
         reasons = _not_for_others(study, root)
         targets = _version(study, root, memory=not reasons)
-        said = message or f"Results of {study.name}, tier {study.tier}"
-        committed = _commit(root, (path, choices_path(path)), said)
+        committed = _commit(root, path, message or f"Results of {study.name}, tier {study.tier}")
         _send(root, targets if push else [], git=git)
     return ", ".join(_done(study, reasons, committed=committed, push=push, git=git))
 
@@ -335,18 +334,14 @@ def _versioned(root: Path) -> Iterator[str]:
             yield from {Path(file["relpath"]).parts[0].split(".")[0] for file in files}
 
 
-def _commit(root: Path, own: Sequence[Path], message: str) -> bool:
-    """Commit the files that name the versions, and the remote's address; False if nothing changed.
+def _commit(root: Path, path: Path, message: str) -> bool:
+    """Commit the files that name the versions, the study's with its tuned choices, and the remote's address.
 
-    Passwords of a remote belong in .dvc/config.local, which git ignores.
-
-    Args:
-        root: the repository.
-        own: the study's file, and that of its tuned choices if there is one.
-        message: of the commit.
+    Passwords of a remote belong in .dvc/config.local, which git ignores. False if nothing changed.
     """
-    files = (IGNORED, SHARED, CONFIG, Path("dvc.lock"), Path("dvc.yaml"), *own)
-    names = [file.as_posix() for file in files if (root / file).exists()]
+    files = (IGNORED, SHARED, CONFIG, Path("dvc.lock"), Path("dvc.yaml"), path)
+    all_files = (*files, choices_path(path))
+    names = [file.as_posix() for file in all_files if (root / file).exists()]
     _run(root, "git", "add", "--", *names)
     if not _run(root, "git", "diff", "--cached", "--name-only", "--", *names).strip():
         return False

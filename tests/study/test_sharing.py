@@ -58,9 +58,9 @@ def test_the_remotes_address_is_committed_and_a_secret_is_refused(finished: Path
         run_tool(finished, "git", *command)
     config = finished / ".dvc" / "config"
     config.write_text("['remote \"store\"']\n    url = /store\n    ask_password = true\n")
-    assert sharing._commit(finished, (CONFIG,), "toy")
+    assert sharing._commit(finished, CONFIG, "toy")
     assert ".dvc/config\n" in run_tool(finished, "git", "ls-files").stdout
-    assert not sharing._commit(finished, (CONFIG,), "toy")
+    assert not sharing._commit(finished, CONFIG, "toy")
     config.write_text(config.read_text() + "    password = hunter2\n")
     study = load_study(finished / CONFIG)
     with pytest.raises(ValueError, match=r"\.dvc/config must hold no secret.*'password'.*--local"):
