@@ -251,7 +251,7 @@ def test_the_workflow_knows_the_attacks_of_the_library() -> None:
 
 LINKTELLER: dict[str, Any] = {
     "attack": "linkteller", "pair_set": "held-out", "status": "ok", "auc": 0.9,
-    "num_members": 5, "num_others": 5, "claim": {"epsilon": 1.0, "delta": 1e-5},
+    "num_members": 500, "num_others": 500, "claim": {"epsilon": 1.0, "delta": 1e-5},
     "key": {"dataset": "a", "setting": "b", "entry": "c", "epsilon": "1", "repeat": 0},
     "one_run": {"epsilon_lower_bound": 2.0, "num_canaries": 1000, "num_guesses": 250,
                 "delta": 1e-5, "confidence": 0.999},

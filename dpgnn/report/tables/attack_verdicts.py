@@ -183,8 +183,9 @@ def short_verdict(result: AttackResult) -> str:
 
 def _changes(result: AttackResult) -> int:
     """Number of changes under the claim's relation between a member and a non-member."""
-    tested = result.one_run_allowed_epsilon or result.claimed_epsilon
-    single = result.claimed_epsilon if result.claim is None else result.claim.epsilon
+    tested, single = result.one_run_allowed_epsilon, result.claimed_epsilon
+    if result.attack == "board" and result.claim is not None:  # states what was tested alone
+        tested, single = result.claimed_epsilon, result.claim.epsilon
     return 2 if tested and single and tested > 1.5 * single else 1
 
 
