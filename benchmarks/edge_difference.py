@@ -33,12 +33,8 @@ from dpgnn.study.study import load_study
 
 STUDY = Path("workflow/studies/headtohead.yaml")
 SETTING, ENTRY = "whole", "caribou"
-BUDGETS = (
-    1.0,
-    8.0,
-    32.0,
-    1000.0,
-)  # the last is none that anybody asks for: it shows what the score can see
+# the last is none that anybody asks for: it shows what the score can see
+BUDGETS = (1.0, 8.0, 32.0, 1000.0)
 NUM_EDGES, SEED = 1000, 0
 OUT = Path(__file__).with_suffix(".json")
 

@@ -220,7 +220,7 @@ def attack_one(
     copies: Path | None = None,
 ) -> dict[str, Any]:
     """Make one attack on one run, write and return it; a finished one is read, or taken from `copies`."""
-    run = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}"
+    run = f"{key.stem}.{key.repeat}"
     path = folder / f"{run}.{name}.json"
     content = _stated(study, key, _fingerprint(study, key, name, loaded, sizes))
     kept = _standing(path, content["fingerprint"])

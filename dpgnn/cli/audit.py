@@ -109,7 +109,7 @@ def attacks_on(folder: Path, key: RunKey) -> list[dict[str, Any]]:
     from dpgnn.report.tables.attack_verdicts import detects, has_scorer, lower_bound, verdict
     from dpgnn.report.tables.attacks import full_kind_of
 
-    stem = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}"
+    stem = key.stem
     found = []
     for result in read_attacks(folder, f"{glob.escape(stem)}.*.json"):
         if result.status == "ok":

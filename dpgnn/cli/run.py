@@ -202,19 +202,24 @@ def check_name(study: Study, path: Path) -> None:
     Raises:
         ValueError: it would replace the other study's results.
     """
+    import yaml
+
     from dpgnn.core.checks import require
     from dpgnn.core.paths import Paths
+    from dpgnn.core.storage import DamagedFileError
     from dpgnn.records.info import read_info
 
     told = Paths().study(study.name) / "tables" / "study.json"
-    if not told.exists():
+    try:
+        other = Path(read_info(told).config_path)
+        if other.resolve() == path.resolve() or not other.is_file():
+            return
+        stated = yaml.safe_load(other.read_text(encoding="utf-8"))
+    except (
+        DamagedFileError,
+        yaml.YAMLError,
+    ):  # no page yet, one to be made again, or no study's file
         return
-    other = Path(read_info(told).config_path)
-    if other.resolve() == path.resolve() or not other.is_file():
-        return
-    import yaml
-
-    stated = yaml.safe_load(other.read_text(encoding="utf-8"))
     rule = f"be another than that of {other}, whose results lie in {told.parents[1]}"
     remedy = "give this study a name of its own, or delete that folder"
     taken = isinstance(stated, dict) and stated.get("name") == study.name
@@ -249,7 +254,7 @@ def forget_copies(study: Study, keys: Sequence[RunKey], root: Path) -> None:
         folder = root / "work" / FINISHED / study.name / key.folder
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-        run = f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}.{key.repeat}"
+        run = f"{key.stem}.{key.repeat}"
         for path in (root / "work" / COPIES / study.name).glob(f"{glob.escape(run)}.*"):
             path.unlink()
 

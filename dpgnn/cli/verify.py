@@ -13,7 +13,7 @@ from dpgnn.core.checks import printable
 
 OTHER_DATA = (
     "records of other data than lie here: an own graph was changed, or another study means another split by "
-    "the same names; `dpgnn run` makes them again"
+    "the same names; `dpgnn run` makes those of a study again, and refuses those of a release"
 )
 
 

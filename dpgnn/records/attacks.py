@@ -16,8 +16,8 @@ from dpgnn.records.archive import read_texts
 KEY = ("dataset", "setting", "entry", "epsilon")  # the names of a run without its repeat
 BASE = ("key", "title", "method", "mode", "claim", "config_sha256")  # of all results of a file
 REMEDY = "attack the run again"
-# attacks made for one leak, whose files before 2026-11-30 do not say that the claim covers them
-ALWAYS_COVERED = ("noise-free-layer", "hub")
+# attacks made for one leak; their files before 2026-11-30 do not say that the claim covers them
+LEAKS = ("noise-free-layer", "hub")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +202,7 @@ def result_from(found: Mapping[str, Any]) -> AttackResult:
     key, claim = found["key"], found.get("claim")
     stated = {name: value for name, value in found.items() if name in _NAMES and value is not None}
     stated |= {name: str(key[name]) for name in KEY}
-    always = found.get("attack") in ALWAYS_COVERED
+    always = found.get("attack") in LEAKS
     covered = found.get("claim_covers_answers", found.get("claim_covers_membership", always))
     stated |= {
         "repeat": key.get("repeat"),

@@ -11,7 +11,7 @@ from typing import Any
 from dpgnn import methods
 from dpgnn.core.checksums import list_of, read_checksums
 from dpgnn.core.paths import Paths
-from dpgnn.core.storage import DamagedFileError
+from dpgnn.core.storage import DamagedFileError, read_json
 from dpgnn.data import datasets
 from dpgnn.study.study import RunKey, Study
 
@@ -73,7 +73,17 @@ class DataHere:
     def _meta(self, dataset: str) -> dict[str, Any]:
         """The content of graph.json; {} if it is missing or damaged."""
         try:
-            found = json.loads((self._root / Paths().graph(dataset) / "graph.json").read_text())
-        except (OSError, ValueError):
+            found = read_json(self._root / Paths().graph(dataset) / "graph.json")
+        except DamagedFileError:
             return {}
         return found if isinstance(found, dict) else {}
+
+
+def record_in(folder: Path) -> dict[str, Any] | None:
+    """A run's record; None if there is none, {} if it cannot be read."""
+    try:
+        return dict(json.loads((folder / "record.json").read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError):
+        return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -10,14 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from dpgnn.core.grouping import grouped
 from dpgnn.core.locks import is_held
 from dpgnn.core.paths import FINISHED, RELEASES, Paths
 from dpgnn.core.wording import count
 from dpgnn.study.chunks import run_logs
-from dpgnn.study.data_here import DataHere
+from dpgnn.study.data_here import DataHere, record_in
 from dpgnn.study.study import RunKey, Study
 from dpgnn.study.timings import Timings
 from dpgnn.study.verify import is_whole, run_group
@@ -146,7 +144,7 @@ def num_made(study: Study, *, root: Path) -> int:
     wanted, made = Wanted(study), 0
     for key in study.keys:
         kept = Path("work") / FINISHED / study.name / key.folder
-        records = (_record(root / path) for path in (Paths().run(study.name, key.folder), kept))
+        records = (record_in(root / path) for path in (Paths().run(study.name, key.folder), kept))
         made += any(record is not None and wanted.made(record, key) for record in records)
     return made
 
@@ -216,8 +214,8 @@ def run_state(
     """
     private = study.entries[key.entry].mode != "nonprivate"
     release = study.config.randomness == "release" and private
-    record = _record(root / Paths().run(study.name, key.folder))
-    kept = _record(
+    record = record_in(root / Paths().run(study.name, key.folder))
+    kept = record_in(
         root / (RELEASES if release else Path("work") / FINISHED) / study.name / key.folder
     )
     alone = study.config.runs_per_job == 1
@@ -269,7 +267,7 @@ def without_result(keys: Iterable[RunKey], study: Study, *, root: Path) -> dict[
     """Finished runs without a result, for example because no plan meets the budget, with the reason."""
     found = {}
     for key in keys:
-        record = _record(root / Paths().run(study.name, key.folder)) or {}
+        record = record_in(root / Paths().run(study.name, key.folder)) or {}
         if record.get("status", "ok") != "ok":
             found[key] = str(record.get("reason") or "no reason was recorded")
     return found
@@ -281,16 +279,6 @@ def empty_runs(keys: Iterable[RunKey], study: Study, *, root: Path) -> Iterator[
     if found:
         yield f"{count(len(found), 'run')} without a result; the report and --status say why"
         yield from (f"no result: {line}" for line in _by_cause(found)[:SHOWN_CAUSES])
-
-
-def _record(folder: Path) -> dict[str, Any] | None:
-    """A run's record; None if there is none, {} if it cannot be read."""
-    try:
-        return dict(json.loads((folder / "record.json").read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 def _by_cause(empty: Mapping[RunKey, str]) -> list[str]:

@@ -243,7 +243,7 @@ def _strangers(study: Study, root: Path) -> Iterator[Path]:
     for record in sorted((home / "runs").glob("*/*/*/*/record.json")):
         if str(record.parent.relative_to(home / "runs")) not in known:
             yield record.parent.relative_to(root)
-    cells = {f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}." for key in study.keys}
+    cells = {f"{key.stem}." for key in study.keys}
     for kind in ("audits", "attacks"):
         for file in sorted((home / kind).glob("*.json")):
             if not any(file.name.startswith(cell) for cell in cells):

@@ -48,6 +48,11 @@ class RunKey:
         return self.folder.rpartition("/")[0]
 
     @property
+    def stem(self) -> str:
+        """DATASET.SETTING.ENTRY.eps=EPSILON, how names of audits and attacks begin."""
+        return self.cell.replace("/", ".")
+
+    @property
     def axes(self) -> dict[str, str | int]:
         """The key as axes of seeds."""
         return dataclasses.asdict(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from dpgnn.core.paths import Paths
 from dpgnn.core.storage import DamagedFileError, sha256_file
 from dpgnn.records.archive import RUNS, read_archive
 from dpgnn.run.record import RUN_FILES
-from dpgnn.study.data_here import DataHere
+from dpgnn.study.data_here import DataHere, record_in
 from dpgnn.study.study import RunKey, Study
 
 if TYPE_CHECKING:
@@ -138,12 +137,9 @@ def _of_other_data(study: Study, root: Path) -> Iterator[Finding]:
     data = DataHere(study, root)
     for key in study.keys:
         group = run_group(study.name, key, root)
-        path = group.listed.parent / "record.json"
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # missing or damaged, and named above
-        if not data.fits(record, key):
+        record = record_in(group.listed.parent)
+        if record and not data.fits(record, key):  # what is missing or damaged is named above
+            path = group.listed.parent / "record.json"
             yield Finding(path=path, state="other data", group=group)
 
 

@@ -36,18 +36,14 @@ def audit_files(study: Study, paths: Paths) -> list[Path]:
     names = []
     for key in study.audited:
         again = f".repeat={key.repeat}" if key.repeat else ""
-        names.append(f"{key.dataset}.{key.setting}.{key.entry}.eps={key.epsilon}{again}.json")
+        names.append(f"{key.stem}{again}.json")
     return [folder / name for name in sorted(names)]
 
 
 def attack_files(study: Study, paths: Paths) -> list[Path]:
     """Paths of the attacks that a study asks for."""
     folder = paths.study(study.name) / "attacks"
-    return [
-        folder / f"{k.dataset}.{k.setting}.{k.entry}.eps={k.epsilon}.{k.repeat}.{name}.json"
-        for k in study.attacked
-        for name in ATTACKS
-    ]
+    return [folder / f"{k.stem}.{k.repeat}.{name}.json" for k in study.attacked for name in ATTACKS]
 
 
 def check_datasets(study: Study) -> None:

@@ -152,7 +152,13 @@ def test_a_study_does_not_replace_the_results_of_another_files_study(
         ValueError, match=r"name of other\.yaml must be another than that of config\.yaml"
     ):
         check_name(study, other)
+    for text in ("name: [", "a list"):  # no study's file any more
+        mine.write_text(text)
+        check_name(study, other)
     mine.unlink()  # the file was renamed
+    check_name(study, other)
+    # a page's damaged description is made again by the run
+    Path("results/studies/quick/tables/study.json").write_text("{")
     check_name(study, other)
 
 

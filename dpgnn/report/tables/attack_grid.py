@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpgnn.records.attacks import AttackResult
+from dpgnn.records.attacks import LEAKS, AttackResult
 from dpgnn.report.tables.attack_pivots import (
-    LEAKS,
     first_of,
     is_victim,
     matching,

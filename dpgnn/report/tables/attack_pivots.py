@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dpgnn.records.attacks import ALWAYS_COVERED, AttackResult
+from dpgnn.records.attacks import LEAKS, AttackResult
 from dpgnn.report.tables.attack_verdicts import (
     NO_SCORER,
     detects,
@@ -29,7 +29,6 @@ COLUMNS: Mapping[str, Mapping[str, Any]] = {
     "G-MIA": {"attack": "gmia", "variant": "original"},
     "same graph": {"attack": "gmia", "variant": "same-graph"},
 }  # fmt: skip
-LEAKS = ALWAYS_COVERED
 # entries with tables of their own; the victim of G-MIA's paper, and that with one option changed
 PLAIN, VICTIM = "gcn", "gcn-mia"
 # all entries side by side on this data set at these budgets; `attack_grid` has the rest

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpgnn.core.grouping import grouped
-from dpgnn.records.attacks import AttackResult
+from dpgnn.records.attacks import LEAKS, AttackResult
 from dpgnn.report.statistics.statistics import LEVEL, holm
 from dpgnn.report.tables.attack_grid import CANNOT, ORDER, SAYS_NOTHING
-from dpgnn.report.tables.attack_pivots import COLUMNS, LEAKS, first_of, is_victim, table_of
+from dpgnn.report.tables.attack_pivots import COLUMNS, first_of, is_victim, table_of
 from dpgnn.report.tables.attack_verdicts import (
     can_stand,
     detects,
