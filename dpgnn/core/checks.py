@@ -5,12 +5,15 @@ noise_multiplier must be > 0, got -1.0; raise epsilon or lower num_steps
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable
 from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
 MOST_LAYERS = 1000
+# names that a message lists; of more it names the nearest
+MOST_LISTED, NEAREST = 120, 5
 
 
 def fail(name: str, rule: str, value: object, remedy: str = "") -> NoReturn:
@@ -153,7 +156,7 @@ def open_probability(name: str, value: float, remedy: str = "") -> float:
 
 
 def one_of(kind: str, value: T, known: Iterable[T]) -> T:
-    """Return `value` if it is known; otherwise list the known values.
+    """Return `value` if it is known; otherwise say what is.
 
     Args:
         kind: what `value` names, such as "method".
@@ -165,9 +168,21 @@ def one_of(kind: str, value: T, known: Iterable[T]) -> T:
     """
     known = list(known)
     if value not in known:
-        listed = ", ".join(sorted(str(item) for item in known)) or "none"
-        raise ValueError(f"unknown {kind} {value!r}; known: {listed}")
+        raise ValueError(unknown(kind, value, known))
     return value
+
+
+def unknown(kind: str, value: object, known: Iterable[object]) -> str:
+    """`unknown method 'gapp'; known: gap, mlp; did you mean gap?`; of many names the nearest alone."""
+    names = sorted({str(item) for item in known})
+    near = difflib.get_close_matches(str(value), names, n=NEAREST, cutoff=0.0)
+    if len(names) > MOST_LISTED:
+        listed = f"the nearest of the {len(names)} known: {', '.join(near)}"
+    else:
+        listed = f"known: {', '.join(names) or 'none'}"
+    close = difflib.get_close_matches(str(value), names, n=1, cutoff=0.7)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    return f"unknown {kind} {value!r}; {listed}{meant}"
 
 
 def is_number_text(text: str) -> bool:

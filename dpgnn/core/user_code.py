@@ -85,14 +85,17 @@ def code_sha256(name: str) -> str:
 
 @contextmanager
 def _working_folder() -> Iterator[None]:
-    """Search the working folder last, where the study is."""
+    """Search the working folder too, where the study is, and last if `sys.path` does not hold it already."""
     folder = os.getcwd()
-    sys.path.append(folder)
+    is_new = folder not in sys.path
+    if is_new:
+        sys.path.append(folder)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        if is_new:
+            sys.path.remove(folder)
 
 
 def _file_of(module: str) -> Path | None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dpgnn import methods
 from dpgnn.core import config as strict
+from dpgnn.core.checks import unknown
 from dpgnn.core.config import ConfigError
 from dpgnn.methods.base import Entry, Mode
 
@@ -137,10 +138,7 @@ def _inherit(name: str, stated: Mapping[str, EntryConfig], seen: tuple[str, ...]
     if entry.extends in (*seen, name):
         raise ConfigError(f"entries.{name}.extends must not form a circle, got {entry.extends!r}")
     if entry.extends not in stated:
-        known = ", ".join(sorted(stated))
-        raise ConfigError(
-            f"entries.{name}.extends: unknown entry {entry.extends!r}; known: {known}"
-        )
+        raise ConfigError(f"entries.{name}.extends: {unknown('entry', entry.extends, stated)}")
     base = _inherit(entry.extends, stated, (*seen, name))
     base.pop("title", None)
     return base | own | {key: merge(base[key], value) for key, value in merged.items()}

@@ -55,7 +55,8 @@ class StudyConfig:
         root_seed: the only configured seed; every generator is a named child of it.
         repeats: how often each run is repeated (what papers call seeds).
         epsilons: privacy budgets as texts, e.g. ["1", "8"].
-        delta: "auto" is 1/(10 nodes) for node units and 1/(10^(digits of edges)+1) for edges; or a number.
+        delta: "auto" is 1/(10 nodes) for node units and 10^-(d + 1) for edges, whose number has d digits;
+            or a number.
         datasets: data sets by name.
         settings: named splits.
         entries: what is run, by name.

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from dpgnn.accountants.population import PublicPopulation, check_delta, reads_population
 from dpgnn.core import config as strict
-from dpgnn.core.checks import one_of, require
+from dpgnn.core.checks import one_of, require, unknown
 from dpgnn.core.config import ConfigError
 from dpgnn.core.paths import run_folder
 from dpgnn.core.yaml_text import read_yaml
@@ -256,16 +256,14 @@ def _check_delta(study: Study, entry: str, dataset: str) -> None:
 
 def _check_references(config: StudyConfig, entries: Mapping[str, StudyEntry]) -> None:
     """Baseline, comparisons and tuned entries exist."""
-    known = ", ".join(sorted(entries))
     if config.baseline and config.baseline not in entries:
-        raise ConfigError(f"baseline: unknown entry {config.baseline!r}; known: {known}")
+        raise ConfigError(f"baseline: {unknown('entry', config.baseline, entries)}")
     for asked in config.comparisons:
         if away := sorted(set(asked.datasets) - set(config.datasets)):
-            named = ", ".join(sorted(config.datasets))
-            raise ConfigError(f"comparisons: unknown data set {away[0]!r}; known: {named}")
+            raise ConfigError(f"comparisons: {unknown('data set', away[0], config.datasets)}")
         for entry in (*asked.entries, *asked.against, *asked.steps):
             if not any(fnmatchcase(name, entry) for name in entries):
-                raise ConfigError(f"comparisons: unknown entry {entry!r}; known: {known}")
+                raise ConfigError(f"comparisons: {unknown('entry', entry, entries)}")
     for name in config.tuned:
         if name not in entries or not any(entry.startswith(f"{name}~") for entry in entries):
             raise ConfigError(
@@ -352,7 +350,7 @@ def _keys(
         repeats = change.repeats_of(dataset, config.repeats)
         for name in stated.entries:
             if name not in entries:
-                raise ConfigError(f"datasets.{dataset}.entries: unknown entry {name!r}")
+                raise ConfigError(f"datasets.{dataset}.entries: {unknown('entry', name, entries)}")
         for setting, (name, entry) in itertools.product(stated.settings, entries.items()):
             wanted = (
                 name in chosen[dataset]

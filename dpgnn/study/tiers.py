@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from dpgnn.core.checks import at_least, one_of, require
+from dpgnn.core.checks import at_least, one_of, require, unknown
 from dpgnn.core.config import ConfigError
 
 MAX_REPEATS = 10_000
@@ -171,8 +171,7 @@ def _chosen(path: str, patterns: tuple[str, ...], entries: Iterable[str]) -> set
     """Entries that match a pattern; all without patterns."""
     for pattern in patterns:
         if not any(fnmatchcase(entry, pattern) for entry in entries):
-            known = ", ".join(sorted(entries))
-            raise ConfigError(f"{path}: unknown entry {pattern!r}; known: {known}")
+            raise ConfigError(f"{path}: {unknown('entry', pattern, entries)}")
     return {
         name
         for name in entries

@@ -44,7 +44,15 @@ def test_an_unknown_name_lists_what_exists_and_long_values_are_cut() -> None:
     assert checks.one_of("method", "mlp", ["gap", "mlp"]) == "mlp"
     with pytest.raises(ValueError) as caught:
         checks.one_of("method", "gapp", ["mlp", "gap"])
-    assert str(caught.value) == "unknown method 'gapp'; known: gap, mlp"
+    assert str(caught.value) == "unknown method 'gapp'; known: gap, mlp; did you mean gap?"
+    with pytest.raises(ValueError) as caught:
+        checks.one_of(
+            "entry", "gapp", [f"{name}~lr={k}" for name in ("gap", "mlp") for k in range(99)]
+        )
+    text = str(caught.value)
+    assert text.startswith("unknown entry 'gapp'; the nearest of the 198 known: gap~lr=")
+    assert text.count("lr=") == 5
+    assert "mlp" not in text
     with pytest.raises(ValueError, match="x must be a finite number > 0, got 1000"):
         checks.positive("x", 10**400)
     with pytest.raises(ValueError) as caught:

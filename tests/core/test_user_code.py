@@ -28,6 +28,19 @@ def test_a_class_of_the_working_folder_is_loaded(folder: Path) -> None:
     assert str(folder) not in sys.path
 
 
+def test_the_callers_own_search_path_stays_as_it_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script or notebook of the working folder has it first, before installed packages."""
+    (folder / "own_d.py").write_text("class Net: pass\n")
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    before = list(sys.path)
+    assert user_code.exists("own_d:Net")
+    user_code.code_sha256("own_d:Net")
+    assert user_code.load("own_d:Net").__name__ == "Net"
+    assert sys.path == before
+
+
 def test_the_hash_is_that_of_the_file_and_what_it_imports_beside_it(folder: Path) -> None:
     package = folder / "own_pack"
     package.mkdir()

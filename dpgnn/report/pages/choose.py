@@ -35,6 +35,14 @@ CHANGES = {
     "null-one": "Two graphs are told apart by one that is emptied (null-one).",
     "replace-one": "Two graphs are told apart by one that is replaced (replace-one).",
 }
+SIZE = "The plan takes the number of nodes as public; a release declares a `public_population`."
+NOTES = {
+    "edge": "",
+    "node-record": SIZE,
+    "node-bounded": "No claim covers the cut. Under add-remove DP-MLP of unit node protects this too, "
+    "with less noise.",
+    "node": SIZE,
+}
 COLORS = {"edge": "#0072B2", "node-record": "#D55E00", "node-bounded": "#009E73", "node": "#CC79A7"}
 KINDS = {
     "citations": ("cora", "cora_ml", "citeseer", "pubmed", "dblp", "ogbn-arxiv"),
@@ -156,9 +164,10 @@ def _unit(here: Sequence[Choice], graphs: Mapping[str, int]) -> list[str]:
         ])  # fmt: skip
     counts = [f"{graph} ({usual[graph]})" if usual[graph] else graph for graph in graphs]
     head = ["ε", "best", "edges", *counts, "next", "ahead"]
+    told = f"{CHANGES[first.notion.relation]} Answers may be shown to {ANSWERS_TO[first.answers]}."
     return [
         f"## {first.notion.privacy_unit}: {protects}", "",
-        f"{CHANGES[first.notion.relation]} Answers may be shown to {ANSWERS_TO[first.answers]}.", "",
+        f"{told} {NOTES[first.notion.privacy_unit]}".strip(), "",
         *_compact(head, rows),
     ]  # fmt: skip
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from dpgnn.core.checks import unknown
 from dpgnn.core.config import ConfigError
 from dpgnn.records.cells import Cell
 from dpgnn.records.frame import Run
@@ -135,11 +136,10 @@ def _check(mapping: PaperMap, numbers: Sequence[Mapping[str, str]], info: StudyI
             wanted |= set(re.findall(r"\{(\w+)\}", rule.entry))
             named = entry_pattern(rule.entry)
             if rule.entry and not any(fnmatchcase(entry, named) for entry in entries):
-                known = ", ".join(sorted(entries))
-                raise ConfigError(f"{path}.entry: unknown entry {rule.entry!r}; known: {known}")
-        if unknown := sorted(wanted - columns):
+                raise ConfigError(f"{path}.entry: {unknown('entry', rule.entry, entries)}")
+        if missing := sorted(wanted - columns):
             source = table.source or mapping.source
-            raise ConfigError(f"{source} has no column {', '.join(unknown)}")
+            raise ConfigError(f"{source} has no column {', '.join(missing)}")
 
 
 def _rounding(texts: Sequence[str]) -> float:
