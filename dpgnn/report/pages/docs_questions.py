@@ -10,7 +10,7 @@ from dpgnn.core.wording import count, listed
 from dpgnn.records.cells import Cell
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.statistics import comparisons
-from dpgnn.report.statistics.differences import is_mlp
+from dpgnn.report.statistics.differences import is_mlp, reads_edges
 from dpgnn.report.statistics.stand_ins import on_real_graphs_if_any
 from dpgnn.report.tables import pivots
 from dpgnn.report.tables.comparisons_table import comparisons_table
@@ -120,7 +120,7 @@ def _is_fair(
     The MLP without privacy gives it at edge level, where features and labels are public.
     """
     entry, reference = cells.get(_key(row)), by_entry[row.reference]
-    if entry is None or entry.mode != "sound" or entry.claim is None or is_mlp(entry):
+    if entry is None or entry.mode != "sound" or entry.claim is None or not reads_edges(entry):
         return False
     if not is_mlp(reference):
         return False

@@ -215,12 +215,10 @@ def effect_words(counted: Tally) -> str:
     """Smallest and largest difference in points, half an interval, and, where any is undecided, the power."""
     ends = dict.fromkeys((signed(100 * counted.low), signed(100 * counted.high)))
     words = " to ".join(ends)
-    if counted.seen is None:
+    if counted.half is None:
         return words
-    half, detects = counted.seen
-    undecided = counted.ahead + counted.behind < counted.total
-    power = f", detects {100 * detects:.1f}" if undecided else ""
-    return f"{words} (±{100 * half:.1f}{power})"
+    power = "" if counted.detects is None else f", detects {100 * counted.detects:.1f}"
+    return f"{words} (±{100 * counted.half:.1f}{power})"
 
 
 def _listed(value: str | list[str]) -> list[str]:

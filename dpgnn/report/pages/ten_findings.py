@@ -130,10 +130,11 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
         here = [choice for choice in chosen if choice.notion.privacy_unit == unit]
         names = " and ".join(dict.fromkeys(choice.label for choice in here))
         decided = [choice.decided() for choice in here if choice.next]
-        ahead, both = sum(found[0] for found in decided), sum(found[2] for found in decided)
+        ahead, behind, both = (sum(found[place] for found in decided) for place in range(3))
         seen = [size for choice in here for size in choice.detectable]
-        power = f", detects {100 * median(seen):.1f}" if seen and ahead < both else ""
-        against = f" (ahead of the next in {ahead} of {both}{power})" if both else " (alone)"
+        power = f", detects {100 * median(seen):.1f}" if seen else ""
+        lost = f", behind in {behind}" if behind else ""
+        against = f" (ahead of the next in {ahead} of {both}{lost}{power})" if both else " (alone)"
         parts.append(f"{unit}: {names}{against}")
     repeats = range_text(cell.interval.n for choice in chosen for cell in choice.best.values())
     graphs = {graph for choice in chosen for graph in choice.best}

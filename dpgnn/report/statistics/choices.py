@@ -16,8 +16,9 @@ import numpy as np
 from dpgnn.accountants.claims import Answers
 from dpgnn.accountants.implications import Notion, notion, notion_implies
 from dpgnn.records.cells import Cell
+from dpgnn.report.statistics.pairs import CLEAR
 from dpgnn.report.statistics.power import detectable
-from dpgnn.report.statistics.ranking import compare, why_unranked
+from dpgnn.report.statistics.ranking import compare, same_scores, why_unranked
 from dpgnn.report.statistics.statistics import Verdict, judged
 
 UNITS = ("edge", "node-record", "node-bounded", "node")
@@ -35,7 +36,8 @@ class Choice:
         best: its cells, data set -> cell.
         next: the next best entry of another method, in the same form; empty without one.
         against: data set -> verdict of best against next; Holm's correction over the graphs.
-        detectable: for each graph the difference that would be decided with probability 0.8.
+        detectable: for each graph where it is undecided, the difference that would be decided with
+            probability 0.8.
     """
 
     notion: Notion
@@ -122,7 +124,12 @@ def _choice(wanted: Notion, answers: Answers, epsilon: str, cells: Sequence[Cell
     tests = [compare(best[dataset], following[dataset]) for dataset in shared]
     _, words = judged(tests)
     against = {dataset: word for dataset, word in zip(shared, words) if word is not None}
-    seen = (detectable(test, max(1, len(against))) for test in tests if test is not None)
+    seen = (
+        detectable(test, max(1, len(against)))
+        for dataset, test, word in zip(shared, tests, words)
+        if test is not None and word != CLEAR
+        if not same_scores(best[dataset], following[dataset])
+    )
     return Choice(
         notion=wanted, answers=answers, epsilon=epsilon, best=best, next=following, against=against,
         detectable=tuple(found for found in seen if found is not None),
@@ -140,5 +147,7 @@ def _by_mean_rank(entries: dict[str, dict[str, Cell]]) -> list[str]:
     names = list(entries)
     graphs = sorted(set.intersection(*(set(found) for found in entries.values())))
     scores = np.array([[entries[name][graph].interval.mean for graph in graphs] for name in names])
-    ranks = rankdata(-scores, axis=0).mean(axis=1)
+    ranks = rankdata(np.round(-scores, 12), axis=0).mean(
+        axis=1
+    )  # equal counts differ in the 16th digit
     return [names[i] for i in np.lexsort((-scores.mean(axis=1), ranks))]

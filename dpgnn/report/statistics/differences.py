@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpgnn import methods
 from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
 from dpgnn.records.info import StudyInfo
@@ -119,8 +120,13 @@ def dotted(options: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
+def reads_edges(cell: Cell) -> bool:
+    """Whether an entry reads edges, in training or answers."""
+    return methods.get(cell.method).uses_edges and not is_mlp(cell)
+
+
 def is_mlp(cell: Cell) -> bool:
-    """Whether an entry reads no edge, in training or answers; with some options a graph method is an MLP."""
+    """Whether an entry is the MLP, with or without privacy; with some options a graph method is one."""
     options = cell.runs[0].record.entry.get("options", {})
     without_edges = {"dp_gnn": ("num_hops", 0), "drw": ("sampler", "nodes")}
     if cell.method in without_edges:

@@ -14,7 +14,7 @@ from typing import Literal
 from dpgnn.core.grouping import grouped
 from dpgnn.records.cells import Cell
 from dpgnn.report.statistics.power import detectable
-from dpgnn.report.statistics.ranking import compare, shared_repeats
+from dpgnn.report.statistics.ranking import compare, same_scores, shared_repeats
 from dpgnn.report.statistics.statistics import PairedTest, Verdict, holm, paired_test, verdict
 
 Outcome = Literal["yes", "no", "mixed", "in part", "undecided", "no records"]
@@ -57,7 +57,9 @@ class Tally:
         repeats: smallest and largest number of shared splits.
         low, high: the smallest and the largest mean difference, fractions.
         close: pairs that are ahead, or whose interval lies above -MARGIN.
-        seen: medians of half the 95 % intervals and of `Pair.detectable`; None if each pair has one repeat.
+        half: median of half the 95 % intervals; None if each pair has one repeat.
+        detects: median of `Pair.detectable` over undecided pairs that are not equal by construction; None
+            without any.
     """
 
     ahead: int
@@ -68,7 +70,8 @@ class Tally:
     low: float
     high: float
     close: int
-    seen: tuple[float, float] | None = None
+    half: float | None = None
+    detects: float | None = None
 
     def outcome(self, wanted: Wanted = "ahead") -> Outcome:
         """The outcome for "entry is ahead", for "ahead in most cases", or for "entry is not behind"."""
@@ -80,7 +83,7 @@ class Tally:
             return "no" if self.behind >= self.total / 2 else "undecided"
         if wanted == "not-behind":
             if self.behind:
-                return "no" if self.behind == self.total else "in part"
+                return "in part" if self.close else "no"
             return "yes" if self.close == self.total else "undecided"
         if self.ahead and self.behind:
             return "mixed"
@@ -235,11 +238,16 @@ def tally(found: Sequence[Pair]) -> Tally:
         for test in (pair.test for pair in found)
         if test.high is not None and test.low is not None
     ]
-    detected = [pair.detectable for pair in found if pair.detectable is not None]
+    undecided = (pair for pair in found if pair.verdict != CLEAR)
+    open_pairs = [
+        pair.detectable
+        for pair in undecided
+        if pair.detectable is not None and not same_scores(pair.entry, pair.reference)
+    ]
     return Tally(
         ahead=ahead, behind=len(clear) - ahead, total=len(found),
         graphs=tuple(dict.fromkeys(pair.entry.dataset for pair in found)),
         repeats=(min(repeats), max(repeats)), low=min(means), high=max(means),
         close=sum(pair.test.low is not None and pair.test.low > -MARGIN for pair in found),
-        seen=(median(halves), median(detected)) if detected else None,
+        half=median(halves) if halves else None, detects=median(open_pairs) if open_pairs else None,
     )  # fmt: skip

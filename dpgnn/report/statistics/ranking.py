@@ -213,6 +213,11 @@ def kind(cell: Cell) -> str:
     return f"{notion(claim)}, answers to {ANSWERS_TO[cell.answers]}, {claim.status}"
 
 
+def same_scores(ours: Cell, theirs: Cell) -> bool:
+    """Whether two cells have equal scores on every shared split: votes without a board are DP-MLP."""
+    return all(ours.scores[i] == theirs.scores[i] for i in shared_repeats(ours, theirs))
+
+
 def shared_repeats(a: Cell, b: Cell) -> list[int]:
     """Repeats both cells have, on the same split (by its hash, where both record one)."""
     shared = []

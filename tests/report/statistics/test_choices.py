@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dpgnn.records.cells import build_cells
@@ -67,13 +68,42 @@ def test_decided_counts_graphs_for_and_against(runs: list[Run], info: StudyInfo)
     # equal spreads: every difference is decided
     decided = found(runs, info)["node-record", "8"]
     assert decided.decided() == (2, 0, 2)
-    tests = [compare(decided.best[graph], decided.next[graph]) for graph in decided.against]
-    assert decided.detectable == tuple(detectable(test, 2) for test in tests if test)
-    assert len(decided.detectable) == 2
+    assert decided.detectable == (), "power is of what is undecided"
     # DP-MLP is far ahead on one graph: equal mean ranks, and the larger mean leads
     mixed = found(with_scores(runs, "dp_mlp", "beta", 0.1), info)["node-record", "8"]
     assert mixed.label == "DP-MLP"
     assert mixed.decided() == (1, 1, 2)
+
+
+def test_power_is_of_undecided_pairs_that_are_not_the_same_runs(
+    runs: list[Run], info: StudyInfo
+) -> None:
+    decided = found(runs, info)["node-record", "8"]
+    best, following = decided.best["beta"].entry, decided.next["beta"].entry
+    scores = {
+        (run.record.key["dataset"], run.record.key["repeat"]): run.record.metrics["test"][
+            "accuracy"
+        ]
+        for run in runs
+        if run.record.key["entry"] == best and run.record.key["epsilon"] == "8"
+    }
+
+    def with_next(change: Callable[[int], float]) -> Choice:
+        changed = []
+        for run in runs:
+            key, test = run.record.key, run.record.metrics["test"]
+            if key["entry"] == following and key["dataset"] == "beta" and key["epsilon"] == "8":
+                value = scores["beta", key["repeat"]] + change(int(key["repeat"]))
+                metrics = run.record.metrics | {"test": test | {"accuracy": value}}
+                run = replace(run, record=replace(run.record, metrics=metrics))
+            changed.append(run)
+        return found(changed, info)["node-record", "8"]
+
+    noisy = with_next(lambda repeat: 0.01 * (-1) ** repeat)
+    test = compare(noisy.best["beta"], noisy.next["beta"])
+    assert test is not None
+    assert noisy.detectable == (detectable(test, 2),)
+    assert with_next(lambda repeat: 0.0).detectable == ()
 
 
 def test_an_accounted_choice_does_not_compete_with_its_method(

@@ -62,6 +62,7 @@ def test_what_a_star_stands_for_is_the_same_on_both_sides(
         ((0, 0, 3, 3), "not-behind", "yes"),
         ((0, 0, 3, 2), "not-behind", "undecided"),
         ((0, 1, 3, 2), "not-behind", "in part"),
+        ((0, 2, 3, 0), "not-behind", "no"),
         ((2, 1, 3, 2), "mostly", "yes"),
         ((2, 0, 4, 2), "mostly", "undecided"),
         ((2, 2, 4, 2), "mostly", "no"),
