@@ -175,8 +175,8 @@ def one_of(kind: str, value: T, known: Iterable[T]) -> T:
 def unknown(kind: str, value: object, known: Iterable[object]) -> str:
     """`unknown method 'gapp'; known: gap, mlp; did you mean gap?`; of many names the nearest alone."""
     names = sorted({str(item) for item in known})
-    near = difflib.get_close_matches(str(value), names, n=NEAREST, cutoff=0.0)
     if len(names) > MOST_LISTED:
+        near = difflib.get_close_matches(str(value), names, n=NEAREST, cutoff=0.0)
         listed = f"the nearest of the {len(names)} known: {', '.join(near)}"
     else:
         listed = f"known: {', '.join(names) or 'none'}"

@@ -12,7 +12,7 @@ from dpgnn.records.archive import MAIN_STUDY
 from dpgnn.records.cells import Cell
 from dpgnn.report.figures import drawing
 from dpgnn.report.figures.drawing import Picture
-from dpgnn.report.figures.figure_data import plotted
+from dpgnn.report.figures.figure_data import majority_of, plotted
 from dpgnn.report.pages.study_results import StudyResults
 from dpgnn.report.statistics.choices import Choice, choices
 from dpgnn.report.statistics.ranking import ANSWERS_TO
@@ -132,7 +132,7 @@ def _compact(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _majority(cells: Sequence[Cell], graph: str) -> str:
     """The mean over splits of the largest class's share of the test nodes, in percent."""
-    share = next(cell.majority for cell in cells if cell.dataset == graph)
+    share = majority_of([cell for cell in cells if cell.dataset == graph])
     return "–" if share is None else f"{100 * share:.1f}"
 
 
@@ -241,9 +241,9 @@ def _panel(axis: Axes, graph: str, chosen: Sequence[Choice], cells: Sequence[Cel
     if mlp:
         level = 100 * mlp[0].interval.mean
         axis.axhline(level, color="#777777", ls="--", lw=1, label="MLP, no privacy")
-    axis.axhline(
-        float(_majority(cells, graph)), color="#777777", ls=":", lw=1, label="majority class"
-    )
+    share = majority_of([cell for cell in cells if cell.dataset == graph])
+    if share is not None:
+        axis.axhline(100 * share, color="#777777", ls=":", lw=1, label="majority class")
     axis.set_xscale("log", base=2)
     budgets = sorted({float(choice.epsilon) for choice in chosen})
     axis.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
