@@ -60,7 +60,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def measured() -> str:
     """DP-MLP and votes on the same splits; `=` where the plan has no board."""
-    return _beside(("dp_mlp", "dp_linear", "votes", "votes-2"), same_splits=("votes",))
+    return _beside(
+        ("dp_mlp", "dp_linear", "votes", "votes-default", "votes-2"), same_splits=("votes",)
+    )
 
 
 def edge() -> str:

@@ -30,7 +30,7 @@ def test_the_note_on_votes_is_made_from_records(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def records() -> votes_note.Cells:
-    entries = ("dp_mlp", "dp_linear", "votes", "gap", "votes_edge")
+    entries = ("dp_mlp", "dp_linear", "votes", "votes-default", "gap", "votes_edge")
     return votes_note.cells(votes_note.RECORDS / "runs.parquet", entries)
 
 
@@ -72,6 +72,39 @@ def test_the_note_counts_graphs_ahead_of_dp_mlp(records: votes_note.Cells) -> No
     assert lead in page(votes_note.PAGE)
     words = f"Splits differ by up to {spread(records, 'votes'):.0f} points"
     assert words in page(votes_note.PAGE)
+
+
+def test_what_the_declared_mean_degree_is_worth(records: votes_note.Cells) -> None:
+    def board(graph: str, entry: str, epsilon: str) -> bool:
+        return all(there for _, there in records[graph, entry, epsilon].values())
+
+    def mean(graph: str, entry: str, epsilon: str) -> float:
+        return fmean(accuracy for accuracy, _ in records[graph, entry, epsilon].values())
+
+    places = [(g, e) for g in votes_note.GRAPHS for e in EPSILONS]
+    default = {(g, e) for g, e in places if board(g, "votes-default", e)}
+    own = {(g, e) for g, e in places if board(g, "votes", e)}
+    assert default == {(g, e) for g, e in places if e in ("4", "8")}
+    assert {(g, e) for g, e in default if (g, e) not in own} == {("cora", "4"), ("citeseer", "4")}
+    for g, e in places:
+        assert len(records[g, "votes-default", e]) == 10
+        if e in ("1", "2"):  # DP-MLP with the draws of the entry dp_mlp
+            assert mean(g, "votes-default", e) == pytest.approx(mean(g, "dp_mlp", e), abs=0.05)
+    gaps = [abs(mean(g, "votes-default", e) - mean(g, "votes", e)) for g, e in default & own]
+
+    def pair(graph: str, epsilon: str) -> str:
+        ours, declared = (mean(graph, entry, epsilon) for entry in ("votes-default", "votes"))
+        return f"{ours:.1f}, not {declared:.1f}"
+
+    text = page(votes_note.PAGE)
+    assert f"a board in {len(default)} of the {len(places)} cells, not {len(own)}" in text
+    assert f"(Rutgers89 at epsilon 1: {pair('facebook-Rutgers89', '1')})" in text
+    assert f"({pair('cora', '4')}, and {pair('citeseer', '4')})" in text
+    assert f"differ by {max(gaps):.1f} at most" in text
+    # the page of choices and the finding say the same
+    docs = votes_note.PAGE.parents[1]
+    assert "no board at ε = 1 and 2" in page(docs / "choose.md")
+    assert "have no board at ε = 1 and 2" in page(docs / "results.md")
 
 
 def test_what_the_linear_model_is_worth(records: votes_note.Cells) -> None:

@@ -370,22 +370,3 @@ def test_what_edges_are_worth_is_that_of_the_records(repository: Path) -> None:
         ).iter_rows(named=True)
         assert row["n"] == 10
         assert f"{_rounded(row['mean'])} ±" in text, (entry, name)
-
-
-def test_choose_says_of_dp_linear_and_of_the_cut_what_the_records_have(repository: Path) -> None:
-    ranks = pl.read_csv(repository / "docs/reference/headtohead/tables/mean-ranks.csv")
-    page = (repository / "docs" / "choose.md").read_text(encoding="utf-8")
-    assert (
-        "DP-Linear (above) is proved here too, with the same noise, and ranks before DP-MLP" in page
-    )
-    here = ranks.filter(
-        pl.col("entry").is_in(["dp_linear", "dp_mlp"])
-        & pl.col("guarantee").str.starts_with("node-record, add-remove, answers to their own node")
-    )
-    groups = here.group_by("guarantee", "epsilon")
-    compared = 0
-    for _, group in groups:
-        found = dict(zip(group["entry"], group["rank"], strict=True))
-        assert found["dp_linear"] < found["dp_mlp"]
-        compared += 1
-    assert compared == 4

@@ -123,6 +123,14 @@ class Cell:
         """The smallest step of the score: one over the smallest number of test nodes."""
         return 1.0 / min(int(run.record.metrics["test"]["num_nodes"]) for run in self.runs)
 
+    @property
+    def overlap(self) -> float:
+        """Number of test nodes over that of training nodes, the largest over repeats."""
+        return max(
+            int(run.record.metrics["test"]["num_nodes"]) / int(run.record.facts["num_train"])
+            for run in self.runs
+        )
+
     @cached_property
     def majority(self) -> float | None:
         """Mean share of the largest class among the test nodes; None without classes or counts."""

@@ -89,6 +89,15 @@ def is_stand_in(name: str) -> bool:
     return name.startswith("synthetic-")
 
 
+def is_drawn(name: str) -> bool:
+    """Whether a data set is drawn at random: a stand-in, or the chains of CARIBOU's paper.
+
+    Args:
+        name: of a data set.
+    """
+    return is_stand_in(name) or name.startswith("chains-")
+
+
 def listed(name: str) -> Entry | None:
     """The table's entry for a data set; None for a name that is not in it, such as a user's own graph.
 

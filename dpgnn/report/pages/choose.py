@@ -38,11 +38,11 @@ CHANGES = {
 SIZE = "The plan takes the number of nodes as public; a release declares a `public_population`."
 NOTES = {
     "edge": "",
-    "node-record": SIZE,
-    "node-bounded": "No claim covers the cut. Under add-remove DP-MLP of unit node protects this too, "
-    "with less noise.",
-    "node": f"{SIZE} DP-Linear (above) is proved here too, with the same noise, and ranks before DP-MLP "
-    "there; it was not run under this heading.",
+    "node-record": f"{SIZE} Votes take each graph's declared mean degree; at their default they have no "
+    "board at ε = 1 and 2.",
+    "node-bounded": "No claim covers the cut. Under add-remove DP-MLP and DP-Linear of unit node protect "
+    "this too, with less noise.",
+    "node": SIZE,
 }
 COLORS = {"edge": "#0072B2", "node-record": "#D55E00", "node-bounded": "#009E73", "node": "#CC79A7"}
 KINDS = {

@@ -14,7 +14,11 @@ from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import StudyInfo
 from dpgnn.report.pages.asked import asked_lines, csv_of, summed_lines
 from dpgnn.report.pages.docs_questions import about_edges, answer, tuned_lines
-from dpgnn.report.pages.finding_differences import changed_by_tuning, tuned_note
+from dpgnn.report.pages.finding_differences import (
+    beyond_these_splits,
+    changed_by_tuning,
+    tuned_note,
+)
 from dpgnn.report.pages.headline import Headline, lines_of
 from dpgnn.report.pages.ladders import STUDY as LADDER
 from dpgnn.report.pages.ladders import ladder_summary
@@ -64,7 +68,8 @@ def index_page(
         *lines_of(made, texts),
         "## What the papers claim",
         "",
-        "In our words, on real graphs (mostly not the paper's), as published unless a row says sound. "
+        "In our words, on real graphs (mostly not the paper's) or, where said, drawn ones; as published "
+        "unless a row says sound. "
         "Yes: every difference is decided, or most where said.",
         "",
         *claim_lines(found, texts, attacked),
@@ -92,7 +97,7 @@ def pages_behind(
     """Name below docs/results -> page, for the pages in `BEHIND`."""
     bodies = {
         "guarantees": _guarantees(found),
-        "comparisons": [*_comparisons(found), *changed_by_tuning(made)],
+        "comparisons": [*_comparisons(found), *changed_by_tuning(made), *beyond_these_splits(made)],
         "leaders": _leaders(found),
         "options": option_lines(_main(found)),
         "reproduction": _not_reproduced(found),
@@ -353,4 +358,4 @@ def method_line(infos: Sequence[StudyInfo], up: str = "") -> str:
     methods = {entry.method for info in infos for entry in info.entries}
     names = [name for name, of in PAGES.items() if name in papers or methods & {*of}]
     links = [f"[{name}]({up}methods/{name}.md)" for name in names or PAGES]
-    return f"Methods, and what we changed: {' · '.join(links)}."
+    return f"Methods, and what we changed: {', '.join(links)}."

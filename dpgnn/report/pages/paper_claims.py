@@ -13,6 +13,7 @@ import yaml
 from dpgnn.core.checks import require
 from dpgnn.core.grouping import grouped
 from dpgnn.core.wording import count
+from dpgnn.data.datasets import is_drawn
 from dpgnn.data.raw.sources import data_folder
 from dpgnn.records.attacks import AttackResult
 from dpgnn.records.info import PAPERS
@@ -43,6 +44,7 @@ KEYS = {
     "attack",
     "not_tested",
     "evidence",
+    "note",
 }
 PAIRS = "reference/paper_claims.csv"  # below docs; `claim_pairs`
 KINDS = ("entry", "guarantee", "attack", "not_tested")  # fmt: skip
@@ -201,13 +203,15 @@ def _compared(found: Sequence[Pair], claim: Mapping[str, Any]) -> tuple[str, str
     if not counted.total:
         return "no records", "not run."
     low, high = counted.repeats
-    graphs = count(len(counted.graphs), "graph")
+    drawn = sum(is_drawn(graph) for graph in counted.graphs)
+    graphs = count(len(counted.graphs), "graph") + (f", {drawn} drawn" if drawn else "")
     sound = "; sound" if any(pair.entry.mode == "sound" for pair in found) else ""
     if not sound and any(pair.reference.mode == "sound" for pair in found):
         sound = "; against sound"
+    note = f"; {claim['note']}" if "note" in claim else ""
     return counted.outcome(claim.get("wanted", "ahead")), (
         f"{effect_words(counted)}; ahead {counted.ahead}, behind {counted.behind} of {counted.total}; "
-        f"{graphs}, n {low if low == high else f'{low}-{high}'}{sound}."
+        f"{graphs}, n {low if low == high else f'{low}-{high}'}{sound}{note}."
     )
 
 

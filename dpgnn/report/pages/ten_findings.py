@@ -72,11 +72,10 @@ def _guarantees(found: Sequence[StudyResults]) -> Headline | None:
             f"run, {larger} have a larger finite one, and for {none} none is known under the stated "
             f"relation. n = {len(rows)} cells of {count(len(by_method), 'method')}."
         ),
-        more=f"Most often because of {named}, each with a tested demonstration.",
+        more=f"Most often because of {named}.",
         picture=_bars(by_method),
         evidence=(("cell by cell", "results/guarantees.md"), ("demonstrations", "soundness.md")),
-        overturn="A finite ε proved for the code that was run, or a counterexample to one that we call "
-        "proved.",
+        overturn="A finite ε proved for that code, or a counterexample to one called proved.",
     )
 
 
@@ -125,7 +124,7 @@ def _draw_bars(counts: Mapping[str, Sequence[int]]) -> Figure:
 def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
     if not chosen:
         return None
-    parts = []
+    parts: list[str] = []
     for unit in dict.fromkeys(choice.notion.privacy_unit for choice in chosen):
         here = [choice for choice in chosen if choice.notion.privacy_unit == unit]
         names = " and ".join(dict.fromkeys(choice.label for choice in here))
@@ -134,7 +133,8 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
         seen = [size for choice in here for size in choice.detectable]
         power = f", detects {100 * median(seen):.1f}" if seen else ""
         lost = f", behind in {behind}" if behind else ""
-        against = f" (ahead of the next in {ahead} of {both}{lost}{power})" if both else " (alone)"
+        following = "" if any(" of the next" in part for part in parts) else " of the next"
+        against = f" (ahead{following} in {ahead} of {both}{lost}{power})" if both else " (alone)"
         parts.append(f"{unit}: {names}{against}")
     repeats = range_text(cell.interval.n for choice in chosen for cell in choice.best.values())
     graphs = {graph for choice in chosen for graph in choice.best}
@@ -143,7 +143,7 @@ def _best(chosen: Sequence[Choice], picture: Picture) -> Headline | None:
         title="Which proved method is best for what must be protected?",
         claim=(
             f"By mean rank, {'; '.join(parts)}. n = {repeats} splits; "
-            f"{count(len(graphs), 'real graph')}; ε = {', '.join(budgets)}."
+            f"{count(len(graphs), 'graph')}; ε = {', '.join(budgets)}."
         ),
         more="Among methods whose answers may be given; one fixed configuration each.",
         picture=picture,

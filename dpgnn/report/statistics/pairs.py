@@ -135,6 +135,19 @@ def pairs(
     return list(_judged(found))
 
 
+def with_overlap(found: Sequence[Pair]) -> list[Pair]:
+    """The same differences, tested for a statement beyond these graphs: see `paired_test`, `overlap`.
+
+    Args:
+        found: plain differences, corrected together.
+    """
+    tests = [
+        (pair.entry, pair.reference, compare(pair.entry, pair.reference, overlap=True))
+        for pair in found
+    ]
+    return list(_judged([(a, b, test) for a, b, test in tests if test is not None]))
+
+
 def _judged(found: Sequence[tuple[Cell, Cell, PairedTest]]) -> Iterator[Pair]:
     """Each difference with its verdict and power, corrected for all of them."""
     p_values = [test.p for *_, test in found]

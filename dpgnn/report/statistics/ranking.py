@@ -228,8 +228,12 @@ def shared_repeats(a: Cell, b: Cell) -> list[int]:
     return shared
 
 
-def compare(a: Cell, b: Cell) -> PairedTest | None:
+def compare(a: Cell, b: Cell, *, overlap: bool = False) -> PairedTest | None:
     """a - b over the splits they share; None where they share none.
+
+    Args:
+        a, b: of one data set and setting.
+        overlap: count what their splits have in common, see `paired_test`.
 
     Raises:
         ValueError: the cells are of different data sets or settings, or scored by different metrics.
@@ -245,6 +249,7 @@ def compare(a: Cell, b: Cell) -> PairedTest | None:
         [a.scores[repeat] for repeat in shared],
         [b.scores[repeat] for repeat in shared],
         resolution=max(a.resolution, b.resolution),
+        overlap=max(a.overlap, b.overlap) if overlap else 0.0,
     )
 
 

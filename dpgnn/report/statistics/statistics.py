@@ -4,7 +4,8 @@ The test is Student's t on differences between runs that share a split. It cover
 seeds on one graph, not other graphs. p values are corrected by Holm's step-down method, which keeps the
 probability of any false "larger" below the level.
 
-Source: Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6.
+Source: Holm (1979), A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6. With
+`overlap`: Nadeau and Bengio (2003), Inference for the generalization error, Machine Learning 52, equation 10.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ class PairedTest:
 
 
 def paired_test(
-    ours: Sequence[float], theirs: Sequence[float], *, resolution: float = 0.0
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    *,
+    resolution: float = 0.0,
+    overlap: float = 0.0,
 ) -> PairedTest:
     """Test whether ours - theirs differs from zero.
 
@@ -51,6 +56,8 @@ def paired_test(
         ours, theirs: one score per shared split, in the same order.
         resolution: the smallest step a score can take, 1 / number of test nodes. The spread is taken to be no
             smaller than this, because closer agreement is a coincidence of rounding.
+        overlap: number of test nodes over that of training nodes, for a statement beyond this graph: random
+            splits share nodes, and the variance of the mean is taken as std^2 (1 / n + overlap).
 
     Raises:
         ValueError: no pair, or unequal lengths.
@@ -61,12 +68,13 @@ def paired_test(
     require(len(ours) == len(theirs), "paired values", "have equal length", lengths)
     require(len(ours) > 0, "paired values", "hold at least one pair", lengths)
     non_negative("resolution", resolution)
+    non_negative("overlap", overlap)
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     n, mean = len(differences), float(differences.mean())
     if n == 1:
         return PairedTest(mean=mean, std=None, low=None, high=None, n=1, p=None)
     std = float(differences.std(ddof=1))
-    error = max(std, resolution) / math.sqrt(n)
+    error = max(std, resolution) * math.sqrt(1 / n + overlap)
     half = float(stdtrit(n - 1, 1 - LEVEL / 2)) * error
     if error > 0:
         p = float(2 * stdtr(n - 1, -abs(mean) / error))

@@ -216,7 +216,7 @@ def _spread_text(rows: Sequence[SpreadRow]) -> str:
     words = [row.verdict for row in rows]
     parts = [f"{words.count(w)} {w}" for w in (*CLEAR, "one repeat") if w in words]
     rest = words.count("unclear") + words.count("inside the noise")
-    parts += [f"{rest} in the noise"] if rest else []
+    parts += [f"{rest} undecided"] if rest else []
     if len(rows) == 1:
         return f"{signed(means[0])} ({parts[0].removeprefix('1 ')})"
     return f"{signed(min(means))} to {signed(max(means))} ({', '.join(parts)})"

@@ -291,7 +291,11 @@ class ComparisonRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TunedRow:
-    """An entry tuned on validation nodes, and its gain over the fixed configuration."""
+    """An entry tuned on validation nodes, and its gain over the fixed configuration.
+
+    Attributes:
+        gain_elsewhere: mean gain over the repeats whose validation nodes the choice did not read.
+    """
 
     dataset: Dataset
     setting: Setting
@@ -309,6 +313,9 @@ class TunedRow:
         float | None, Column(header="95 % interval", kind="points", show=_gain_interval)
     ]
     gain_high: Annotated[float | None, Column(header="gain_high", kind="points", form="csv")]
+    gain_elsewhere: Annotated[
+        float | None, Column(header="gain_elsewhere", kind="points", form="csv")
+    ] = None
     n_pairs: Pairs
     verdict: Verdict
     chosen: Annotated[str, Column(header="Chosen (repeats)")]

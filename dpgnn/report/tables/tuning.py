@@ -130,7 +130,7 @@ def tuned_table(found: Sequence[Tuned], tuned_on: int = 0) -> Table[TunedRow]:
         None if item.fixed is None else compare(item.cell, item.fixed) for item in found
     ]
     corrected, words = judged(tests)
-    rows = [_row(*tested) for tested in zip(found, tests, words)]
+    rows = [_row(*tested, tuned_on) for tested in zip(found, tests, words)]
     return Table(
         name="tuned",
         title=f"An equal tuning budget ({CHOSEN})",
@@ -168,14 +168,15 @@ def tuned_rankings_table(ranked: Sequence[Ranking]) -> Table[RankingRow]:
     )
 
 
-def _row(item: Tuned, test: PairedTest | None, word: str | None) -> TunedRow:
+def _row(item: Tuned, test: PairedTest | None, word: str | None, tuned_on: int) -> TunedRow:
     cell, score = item.cell, item.cell.interval
     return TunedRow(
         dataset=cell.dataset, setting=cell.setting, epsilon=cell.epsilon, entry=cell.entry,
         label=cell.label, points=item.points, fixed=_fixed_mean(item),
         mean=score.mean, low=score.low, high=score.high, n=score.n,
         gain_mean=test.mean if test else None, gain_low=test.low if test else None,
-        gain_high=test.high if test else None, n_pairs=test.n if test else None,
+        gain_high=test.high if test else None, gain_elsewhere=_gain_elsewhere(item, tuned_on),
+        n_pairs=test.n if test else None,
         verdict=word or item.no_fixed or "no shared split",
         chosen=", ".join(f"{point} ({times})" for point, times in item.chosen.items()),
     )  # fmt: skip
@@ -186,6 +187,15 @@ def _fixed_mean(item: Tuned) -> float | None:
     if item.fixed is None:
         return None
     return mean_of([item.fixed.scores[repeat] for repeat in shared_repeats(item.cell, item.fixed)])
+
+
+def _gain_elsewhere(item: Tuned, tuned_on: int) -> float | None:
+    """Mean of tuned - fixed over the shared repeats that took no part in the choice; None where all did."""
+    if item.fixed is None or not tuned_on:
+        return None
+    ours, fixed = item.cell.scores, item.fixed.scores
+    others = [k for k in shared_repeats(item.cell, item.fixed) if k >= tuned_on]
+    return fmean(ours[k] - fixed[k] for k in others) if others else None
 
 
 def _why_no_fixed(cell: Cell, name: str, info: StudyInfo) -> str:

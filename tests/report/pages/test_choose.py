@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from helpers import tells
 
-from dpgnn.report.pages.choose import _kinds, _score, choose_page
+from dpgnn import methods
+from dpgnn.accountants.plan import Budget
+from dpgnn.core import config as strict
+from dpgnn.methods.entry import Entry, Facts
+from dpgnn.report.pages.choose import NOTES, _kinds, _score, choose_page
 from dpgnn.report.pages.study_results import StudyResults
 
 
@@ -55,3 +60,21 @@ def test_what_edges_are_is_said_of_graphs_that_are_known() -> None:
     (line, _) = _kinds(["cora", "photo", "facebook-Rutgers89", "mine"])
     tells(line, "citations (cora)", "co-purchases (photo)", "friends (facebook-Rutgers89)")
     assert _kinds(["mine"]) == []
+
+
+@pytest.mark.parametrize("name", ["dp_mlp", "dp_linear"])
+def test_a_model_of_own_records_needs_least_noise_under_add_remove(name: str) -> None:
+    assert methods.get(name).title in NOTES["node-bounded"]
+    method = methods.get(name)
+    facts = Facts(
+        num_nodes=2708, num_train=1624, num_features=1433, num_classes=7, task="multiclass"
+    )
+    noise = {}
+    for relation in ("add-remove", "null-one", "replace-one"):
+        entry = Entry(
+            name="e", method=name, mode="sound", privacy_unit="node", relation=relation,
+            options=strict.read(method.config, method.example),
+        )  # fmt: skip
+        (mechanism,) = method.plan(entry, facts, Budget(epsilon=4.0, delta=1e-5)).mechanisms
+        noise[relation] = mechanism.details["noise_multiplier"]
+    assert noise["add-remove"] < noise["null-one"] <= noise["replace-one"]

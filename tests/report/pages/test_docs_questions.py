@@ -145,8 +145,28 @@ def test_leaders_tuned_and_as_stated_are_counted_on_real_graphs(results: StudyRe
 
 def test_gains_are_told_by_their_sign(results: StudyResults) -> None:
     lines = tuned_lines(results)
-    assert "| GAP | as stated | −1.0 to +2.0 (1 ahead, 1 behind, 1 in the noise) |" in lines
-    assert "| CARIBOU | as stated | +11.0 to +20.0 (2 one repeat, 1 in the noise) |" in lines
+    assert "| GAP | as stated | −1.0 to +2.0 (1 ahead, 1 behind, 1 undecided) |" in lines
+    assert "| CARIBOU | as stated | +11.0 to +20.0 (2 one repeat, 1 undecided) |" in lines
+
+
+def test_gains_over_the_repeats_that_chose_and_over_the_others_stand_apart(
+    results: StudyResults,
+) -> None:
+    assert "On average" not in "\n".join(tuned_lines(results))
+    rows = [
+        replace(row, gain_elsewhere=elsewhere)
+        for row, elsewhere in zip(
+            results.tuned.rows, (0.01, 0.08, None, None, None, None, 0.9, 0.9)
+        )
+    ]
+    told = [
+        line
+        for line in tuned_lines(replace(results, tuned=replace(results.tuned, rows=rows)))
+        if "On average" in line
+    ]
+    assert len(told) == 1
+    # alpha alone has both: 2 and 11 points over all repeats, 1 and 8 over the others
+    assert numbers(told[0].split("On average")[1]) == [6.5, 4.5]
 
 
 def test_a_study_that_tunes_nothing_says_nothing(documented: Any) -> None:

@@ -12,6 +12,7 @@ from helpers import numbers
 from dpgnn.records.cells import Cell
 from dpgnn.report.pages.finding_differences import (
     Question,
+    beyond_these_splits,
     changed_by_tuning,
     difference_headline,
     finding_pairs,
@@ -87,6 +88,27 @@ def test_what_tuning_changed_is_counted(
     assert numbers(told) == [*moves, 9, 1, 1]
     rows = [line for line in lines if line.startswith("| GCN") or line.startswith("| MLP")]
     assert len(rows) == 2
+
+
+@pytest.mark.parametrize(("num_train", "left"), [(10**6, 2), (1, 0)])
+def test_decided_differences_are_counted_again_with_overlap(
+    cells: dict[str, Cell], num_train: int, left: int
+) -> None:
+    sized = {
+        name: replace(
+            cell,
+            runs=tuple(
+                replace(run, record=replace(run.record, facts={"num_train": num_train}))
+                for run in cell.runs
+            ),
+        )
+        for name, cell in cells.items()
+    }
+    lines = beyond_these_splits([made(sized, 0.1, 0.1)])
+    (told,) = [line for line in lines if line.startswith("Verdicts")]
+    assert f"{left} of the 2 decided differences" in told
+    assert ("| GCN - MLP | 1/0 of 1 | 1/0 of 1 |" in lines) is bool(left)
+    assert beyond_these_splits([]) == []
 
 
 def test_differences_of_tuned_entries_name_the_chosen_points(cells: dict[str, Cell]) -> None:

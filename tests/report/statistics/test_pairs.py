@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpgnn.report.pages.study_results import StudyResults
-from dpgnn.report.statistics.pairs import Tally, pairs, tally
+from dpgnn.report.statistics.pairs import CLEAR, Tally, pairs, tally, with_overlap
 
 
 def test_pairs_are_counted_over_graphs_and_budgets(documented: tuple[StudyResults, Path]) -> None:
@@ -20,6 +20,23 @@ def test_pairs_are_counted_over_graphs_and_budgets(documented: tuple[StudyResult
     assert (
         tally(pairs(documented[0].cells, ["dp_gcn"], ["dp_mlp"], epsilons=["8"])).outcome() == "yes"
     )
+
+
+def test_with_overlap_fewer_differences_are_decided(documented: tuple[StudyResults, Path]) -> None:
+    found = pairs(documented[0].cells, ["dp_gcn"], ["dp_mlp"])
+    wide = with_overlap(found)
+    for pair, other in zip(found, wide, strict=True):
+        assert (pair.entry, pair.reference, pair.test.mean) == (
+            other.entry, other.reference, other.test.mean,
+        )  # fmt: skip
+        sizes = pair.entry.runs[0].record
+        ratio = sizes.metrics["test"]["num_nodes"] / sizes.facts["num_train"]
+        assert pair.test.high is not None
+        assert other.test.high is not None
+        assert (other.test.high - other.test.mean) / (pair.test.high - pair.test.mean) == (
+            pytest.approx((1 + pair.test.n * ratio) ** 0.5)
+        )
+        assert CLEAR in (pair.verdict, "") or other.verdict != CLEAR
 
 
 def test_a_lead_that_grows_is_one_difference_a_graph(documented: tuple[StudyResults, Path]) -> None:

@@ -22,6 +22,20 @@ def test_a_paired_test_has_the_interval_computed_by_hand() -> None:
     assert test.high == pytest.approx(0.02 + 4.302653 * 0.01 / math.sqrt(3), abs=1e-8)
 
 
+def test_with_overlap_the_variance_of_the_mean_is_that_of_nadeau_and_bengio() -> None:
+    # the same differences, 1/3 + 1/3 in place of 1/3: the error is sqrt(2) as large
+    ours, theirs = [0.51, 0.62, 0.73], [0.50, 0.60, 0.70]
+    plain, wide = paired_test(ours, theirs), paired_test(ours, theirs, overlap=1 / 3)
+    assert (wide.mean, wide.std, wide.n) == (plain.mean, plain.std, plain.n)
+    assert wide.high is not None
+    assert plain.high is not None
+    assert wide.high - wide.mean == pytest.approx(math.sqrt(2) * (plain.high - plain.mean))
+    t = 0.02 / (0.01 * math.sqrt(2 / 3))
+    assert wide.p == pytest.approx(2 * stats.t.sf(t, 2))
+    with pytest.raises(ValueError, match="overlap"):
+        paired_test(ours, theirs, overlap=-0.1)
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=12))
 def test_the_p_value_is_that_of_scipy(pairs: list[tuple[float, float]]) -> None:
     ours, theirs = (np.asarray(column) for column in zip(*pairs))

@@ -103,5 +103,5 @@ def test_committed_choices_are_of_the_form_that_is_proved(repository: Path) -> N
     """Runs of a choice that started earlier had public coins of their own, against theorem 19's condition."""
     kept = read_archive(repository / REFERENCE / MAIN_STUDY / RUNS)
     found = [json.loads(used)["started"] for run, (_, used) in kept.items() if "/acc-" in run]
-    assert len(found) == 1710
+    assert len(found) == 2250
     assert min(found) >= "2026-11-30T13:00:00Z"

@@ -78,6 +78,16 @@ def test_with_tuned_on_the_first_repeats_choose_for_all(runs: list[Run]) -> None
         assert choices(cells, fixed)["alpha", "random", "8", "gap"] == point
         assert choices(cells, fixed)["alpha", "random", "8", "dp_gcn"] == "lr=1"
     assert "first 3 repeats" in tuned_table([gap], 3).caption
+
+
+@pytest.mark.parametrize(("tuned_on", "elsewhere"), [(0, None), (1, -0.465), (2, -0.21), (3, None)])
+def test_the_gain_elsewhere_is_over_repeats_that_did_not_choose(
+    runs: list[Run], tuned_on: int, elsewhere: float | None
+) -> None:
+    cells, info = made(runs)
+    # lr=1 has 0.60, 0.10 and 0.62; gap as stated 0.81, 0.82 and 0.83
+    gap = tuned_cells(cells, replace(info, tuned_on=tuned_on))[0]
+    assert tuned_table([gap], tuned_on).rows[0].gain_elsewhere == pytest.approx(elsewhere)
     # validation scores of repeats that do not choose have no part in it
     later = {**POINTS, "gap~lr=2": ((0.8, 1.0, 1.0), POINTS["gap~lr=2"][1])}
     cells, info = made(runs, later)
