@@ -35,14 +35,13 @@ CHANGES = {
     "null-one": "Two graphs are told apart by one that is emptied (null-one).",
     "replace-one": "Two graphs are told apart by one that is replaced (replace-one).",
 }
-SIZE = "The plan takes the number of nodes as public; a release declares a `public_population`."
 NOTES = {
     "edge": "",
-    "node-record": f"{SIZE} Votes take each graph's declared mean degree; at their default they have no "
-    "board at ε = 1 and 2.",
+    "node-record": "Votes take each graph's declared mean degree; at their default they have no board at "
+    "ε = 1 and 2.",
     "node-bounded": "No claim covers the cut. Under add-remove DP-MLP and DP-Linear of unit node protect "
     "this too, with less noise.",
-    "node": SIZE,
+    "node": "",
 }
 COLORS = {"edge": "#0072B2", "node-record": "#D55E00", "node-bounded": "#009E73", "node": "#CC79A7"}
 KINDS = {
@@ -185,8 +184,9 @@ def _reads_edges(choice: Choice) -> str:
 def _further() -> list[str]:
     return [
         "DP-GNN, DRW, DPAR and averaged answers read other nodes' data for each answer, which no claim "
-        "covers: [ranked apart](results/leaders.md). What claims mean: [accounting](accounting.md). "
-        "What a budget costs on your graph: `dpgnn account`.",
+        "covers: [ranked apart](results/leaders.md). Under add-remove of nodes the plan takes their number "
+        "as public; a release declares a `public_population`. What claims mean: "
+        "[accounting](accounting.md). What a budget costs on your graph: `dpgnn account`.",
     ]
 
 
